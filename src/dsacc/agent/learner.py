@@ -1,0 +1,222 @@
+"""One gradient update, readable from top to bottom: critics, lambda, actor, temperature; then the target critics."""
+
+import copy
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from dsacc.agent.constraint import constraint_terms, noise_shape, penalty, report
+from dsacc.agent.networks import Actor, Critics, initialise
+from dsacc.agent.observation import ObservationSpec
+from dsacc.config import Config
+from dsacc.errors import TrainingDiverged
+from dsacc.maths import (
+    actor_loss,
+    bellman_target,
+    boltzmann,
+    clipped_critic_loss,
+    combine_critics,
+    critic_loss,
+    entropy_penalty,
+    expected_value,
+    linear_schedule,
+    n_step_return,
+    soft_value,
+    target_entropy,
+    temperature_loss,
+)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A minibatch of n-step transitions. Observations in the shape and type of their `ObservationSpec`."""
+
+    observation: Tensor
+    action_B: Tensor  # int64
+    rewards_BN: Tensor  # zero after an episode's end
+    steps_B: Tensor  # m <= n, the rewards that count
+    terminated_B: Tensor  # 1.0 where the episode ended inside; a truncation is 0.0 and bootstraps
+    next_observation: Tensor
+    entropy_B: Tensor  # of the policy that collected the state
+
+
+_NETWORKS = ("actor", "critics", "target_critics")
+_OPTIMIZERS = ("actor_optimizer", "critic_optimizer", "alpha_optimizer")
+
+
+class Learner:
+    """Networks, optimisers and the update. Draws nothing: initial weights and noise come from generators passed in."""
+
+    def __init__(
+        self, config: Config, spec: ObservationSpec, actions: int, generator: torch.Generator, device: str = "cpu"
+    ) -> None:
+        self.config, self.spec, self.actions, self.device = config, spec, actions, torch.device(device)
+        self.critics, self.actor = Critics(config, spec, actions), Actor(config, spec, actions)
+        for network in (self.critics, self.actor):
+            initialise(network, generator)
+            network.to(self.device)
+        self.target_critics = copy.deepcopy(self.critics).requires_grad_(False)
+        start = config.initial_alpha if config.alpha is None else config.alpha
+        self.log_alpha = torch.tensor(math.log(start) if start > 0 else -math.inf, device=self.device)
+        self.log_alpha.requires_grad_(config.alpha is None)
+        self.critic_optimizer = self._adam(list(self.critics.parameters()))
+        self.actor_optimizer = self._adam(list(self.actor.parameters()))
+        self.alpha_optimizer = self._adam([self.log_alpha])
+
+    def _adam(self, parameters: list[nn.Parameter] | list[Tensor]) -> torch.optim.Adam:
+        c = self.config
+        return torch.optim.Adam(parameters, lr=c.learning_rate, eps=c.adam_eps, fused=self.device.type != "mps")
+
+    @property
+    def alpha(self) -> Tensor:
+        return self.log_alpha.detach().exp()
+
+    def noise_shape(self) -> tuple[int, ...]:
+        """Shape of the standard normal noise that `update` wants; empty where there is no constraint to perturb."""
+        c = self.config
+        if c.constraint is None or c.perturbation == "none":
+            return (0,)
+        return noise_shape(c, c.batch_size, self.actions)
+
+    def target_entropy(self, step: int) -> float:
+        """H_target at this agent step: constant, or on its way along the linear schedule."""
+        c = self.config
+        end = c.target_entropy_ratio if c.target_entropy_final is None else c.target_entropy_final
+        return target_entropy(
+            self.actions, linear_schedule(c.target_entropy_ratio, end, step / c.target_entropy_steps)
+        )
+
+    # --- acting ---
+
+    @torch.no_grad()
+    def policy_logits(self, observation: Tensor) -> Tensor:
+        """The actor's logits [B, A]."""
+        features = self.critics.encoders[0](observation) if self.actor.encoder is None else observation
+        return self.actor(observation, features)
+
+    # --- learning ---
+
+    def update(self, batch: Batch, noise: Tensor, step: int) -> dict[str, Tensor]:
+        """One update from `batch`; `step` is the agent step, for the entropy schedule. Returns what to log."""
+        c, alpha = self.config, self.alpha
+
+        # 1. Critics: regress both to R + gamma^m (1 - terminated) V(s'), V from target critics and the online actor.
+        with torch.no_grad():
+            next_log_pi_BA = torch.log_softmax(self.policy_logits(batch.next_observation), dim=-1)
+            next_q_BA = combine_critics(*self.target_critics(batch.next_observation), c.critics)  # type: ignore[arg-type]
+            next_v_B = soft_value(next_log_pi_BA.exp(), next_log_pi_BA, next_q_BA, alpha, c.critic_entropy)
+            return_B = n_step_return(batch.rewards_BN, c.gamma)
+            target_B = bellman_target(return_B, c.gamma**batch.steps_B, batch.terminated_B, next_v_B)
+        features = self.critics.features(batch.observation)
+        q1_BA, q2_BA = self.critics.q_values(features)
+        q_loss = self._critic_loss(q1_BA, q2_BA, target_B, batch)
+        self._minimise(q_loss, self.critic_optimizer, "critic_loss")
+
+        # 2. Constraint: targets from the critics, noise, and lambda solved on this minibatch. Separate critics are
+        #    evaluated again after their step; a shared trunk runs once, so its Q is the one from before the step.
+        if not c.shared_trunk:
+            with torch.no_grad():
+                q1_BA, q2_BA = self.critics(batch.observation)
+        q_BA = combine_critics(q1_BA, q2_BA, c.critics).detach()  # type: ignore[arg-type]
+        log_pi_BA = torch.log_softmax(self.actor(batch.observation, features[0]), dim=-1)
+        pi_BA = log_pi_BA.exp()
+        _require_finite(q_BA.sum(), "Q")
+        terms = constraint_terms(c, q_BA, pi_BA, alpha, noise)
+
+        # 3. Actor: gradient through pi alone; Q, targets, lambda, alpha and eps are constants.
+        entropy_B = -(pi_BA * log_pi_BA).sum(dim=-1)
+        pi_loss = actor_loss(pi_BA, log_pi_BA, q_BA, alpha) + penalty(terms, pi_BA)
+        if c.entropy_penalty > 0:
+            pi_loss = pi_loss + c.entropy_penalty * entropy_penalty(entropy_B, batch.entropy_B)
+        self._minimise(pi_loss, self.actor_optimizer, "actor_loss")
+
+        # 4. Temperature: towards the target entropy.
+        if c.alpha is None:
+            alpha_loss = temperature_loss(self.log_alpha, entropy_B, self.target_entropy(step))
+            self._minimise(alpha_loss, self.alpha_optimizer, "alpha_loss")
+
+        pi_BA, entropy_B = pi_BA.detach(), entropy_B.detach()
+        q64_BA = q_BA.double()
+        surrogate_BA = boltzmann(q64_BA, alpha.double().clamp(min=1e-30))
+        error_B = expected_value(pi_BA.double(), q64_BA) - expected_value(surrogate_BA, q64_BA)
+        return {
+            "critic_loss": q_loss.detach(),
+            "actor_loss": pi_loss.detach(),
+            "alpha": alpha,
+            "entropy": entropy_B.mean(),
+            "q_mean": q_BA.mean(),
+            "expected_error": error_B.abs().mean(),
+            **report(terms, pi_BA),
+        }
+
+    @torch.no_grad()
+    def update_targets(self) -> None:
+        """5. Target critics: Polyak, theta' <- tau theta + (1 - tau) theta'."""
+        online, target = list(self.critics.parameters()), list(self.target_critics.parameters())
+        torch._foreach_lerp_(target, online, self.config.target_tau)
+
+
+    # --- saving ---
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything learned, by name: networks, temperature, optimisers."""
+        out = {"log_alpha": self.log_alpha.detach()}
+        for name in _NETWORKS:
+            out |= {f"{name}.{key}": value for key, value in getattr(self, name).state_dict().items()}
+        for name in _OPTIMIZERS:
+            for index, values in getattr(self, name).state_dict()["state"].items():
+                out |= {f"{name}.{index}.{key}": value for key, value in values.items()}
+        return out
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """The inverse of `state`. Names and shapes must fit; a KeyError or RuntimeError says which does not."""
+        with torch.no_grad():
+            self.log_alpha.copy_(state["log_alpha"])
+        for name in _NETWORKS:
+            getattr(self, name).load_state_dict(_below(state, name))
+        for name in _OPTIMIZERS:
+            optimizer = getattr(self, name)
+            values: dict[int, dict[str, Tensor]] = {}
+            for key, value in _below(state, name).items():
+                index, _, field = key.partition(".")
+                values.setdefault(int(index), {})[field] = value
+            optimizer.load_state_dict({"state": values, "param_groups": optimizer.state_dict()["param_groups"]})
+
+    def _critic_loss(self, q1_BA: Tensor, q2_BA: Tensor, target_B: Tensor, batch: Batch) -> Tensor:
+        """Both critics' losses, added."""
+        c, chosen_B1 = self.config, batch.action_B[:, None]
+        predictions = [q_BA.gather(1, chosen_B1).squeeze(1) for q_BA in (q1_BA, q2_BA)]
+        if c.q_clip == 0:
+            losses = [critic_loss(p_B, target_B, c.critic_loss) for p_B in predictions]  # type: ignore[arg-type]
+        else:
+            with torch.no_grad():
+                anchors = [q_BA.gather(1, chosen_B1).squeeze(1) for q_BA in self.target_critics(batch.observation)]
+            losses = [
+                clipped_critic_loss(p_B, target_B, a_B, c.q_clip, c.critic_loss)  # type: ignore[arg-type]
+                for p_B, a_B in zip(predictions, anchors, strict=True)
+            ]
+        return losses[0] + losses[1]
+
+    def _minimise(self, loss: Tensor, optimizer: torch.optim.Optimizer, name: str) -> None:
+        """One step down the loss; a loss that is not finite is refused before it reaches the weights."""
+        _require_finite(loss, name)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        if self.config.grad_clip > 0:
+            parameters = [p for group in optimizer.param_groups for p in group["params"]]
+            nn.utils.clip_grad_norm_(parameters, self.config.grad_clip)
+        optimizer.step()
+
+
+def _require_finite(x: Tensor, name: str) -> None:
+    if not math.isfinite(x.item()):
+        raise TrainingDiverged(
+            f"{name} became {x.item()}; the run stops before the weights take it in: "
+            "try a smaller learning_rate, grad_clip, or rewards of ordinary size"
+        )
+
+
+def _below(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {key[len(prefix) + 1 :]: value for key, value in state.items() if key.startswith(prefix + ".")}

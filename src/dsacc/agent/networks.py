@@ -1,0 +1,112 @@
+"""Encoders and heads. An encoder turns observations into features, a head features into one number an action."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dsacc.agent.observation import ObservationSpec
+from dsacc.config import Config
+from dsacc.errors import ConfigError
+
+
+def choose_encoder(config: Config, spec: ObservationSpec) -> str:
+    """`auto`: the mlp for anything but pictures; for pictures `small` with a shared trunk, else `nature`."""
+    if config.encoder != "auto":
+        if config.encoder != "mlp" and spec.kind != "image":
+            raise ConfigError(f"encoder {config.encoder!r} needs pictures, but the observation is a {spec.kind}; use mlp")
+        return config.encoder
+    if spec.kind != "image" or min(spec.shape[1:]) < 16:
+        return "mlp"
+    if config.shared_trunk or min(spec.shape[1:]) < 36:
+        return "small"
+    return "nature"
+
+
+class Encoder(nn.Module):
+    """Observations to features [B, F]. Pictures arrive as uint8 and are divided by 255 here."""
+
+    def __init__(self, config: Config, spec: ObservationSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.kind = choose_encoder(config, spec)
+        if self.kind == "mlp":
+            widths = [spec.width] + [config.hidden] * config.hidden_layers
+            self.body = nn.Sequential(*_relu_layers(nn.Linear(a, b) for a, b in zip(widths, widths[1:], strict=False)))
+        else:
+            self.convolutions = nn.Sequential(*_relu_layers(_convolutions(self.kind, spec)))
+            flat = self.convolutions(torch.zeros(1, *spec.shape)).numel()
+            self.body = nn.Sequential(nn.Linear(flat, config.hidden), nn.ReLU())
+        self.features = config.hidden
+
+    def forward(self, observation: Tensor) -> Tensor:
+        if self.spec.kind == "discrete":
+            parts = [F.one_hot(observation[:, i], n) for i, n in enumerate(self.spec.categories)]
+            return self.body(torch.cat(parts, dim=1).float())
+        if self.spec.kind == "image":
+            observation = observation.float() / 255
+        if self.kind != "mlp":
+            observation = self.convolutions(observation)
+        return self.body(observation.flatten(1))
+
+
+def _convolutions(kind: str, spec: ObservationSpec) -> list[nn.Module]:
+    channels = spec.shape[0]
+    if kind == "nature":  # Mnih 2015
+        if min(spec.shape[1:]) < 36:
+            raise ConfigError(f"encoder 'nature' needs pictures of 36x36 or more, not {spec.shape[1:]}; use small or mlp")
+        return [nn.Conv2d(channels, 32, 8, 4), nn.Conv2d(32, 64, 4, 2), nn.Conv2d(64, 64, 3, 1)]
+    if min(spec.shape[1:]) < 25:  # the small trunk's 5x5 windows of stride 5, twice, do not fit
+        if min(spec.shape[1:]) < 8:
+            raise ConfigError(f"encoder 'small' needs pictures of 8x8 or more, not {spec.shape[1:]}; use mlp")
+        return [nn.Conv2d(channels, 32, 3, 2), nn.Conv2d(32, 64, 3, 1)]
+    return [nn.Conv2d(channels, 32, 5, 5), nn.Conv2d(32, 64, 5, 5)]  # data-efficient Rainbow
+
+
+def _relu_layers(layers: "Iterator[nn.Module] | list[nn.Module]") -> Iterator[nn.Module]:
+    for layer in layers:
+        yield layer
+        yield nn.ReLU()
+
+
+class Critics(nn.Module):
+    """Twin critics, with an encoder each or one shared by both (and by the actor)."""
+
+    def __init__(self, config: Config, spec: ObservationSpec, actions: int) -> None:
+        super().__init__()
+        self.encoders = nn.ModuleList(Encoder(config, spec) for _ in range(1 if config.shared_trunk else 2))
+        self.heads = nn.ModuleList(nn.Linear(config.hidden, actions) for _ in range(2))
+
+    def features(self, observation: Tensor) -> tuple[Tensor, Tensor]:
+        """One feature [B, F] a critic; the same tensor twice where the encoder is shared."""
+        first = self.encoders[0](observation)
+        return first, first if len(self.encoders) == 1 else self.encoders[1](observation)
+
+    def q_values(self, features: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """Q_1 and Q_2, [B, A] each."""
+        return self.heads[0](features[0]), self.heads[1](features[1])
+
+    def forward(self, observation: Tensor) -> tuple[Tensor, Tensor]:
+        return self.q_values(self.features(observation))
+
+
+class Actor(nn.Module):
+    """The policy: logits [B, A] from an encoder of its own, or from the critics' features, which it does not train."""
+
+    def __init__(self, config: Config, spec: ObservationSpec, actions: int) -> None:
+        super().__init__()
+        self.encoder = None if config.shared_trunk else Encoder(config, spec)
+        self.head = nn.Linear(config.hidden, actions)
+
+    def forward(self, observation: Tensor, critic_features: Tensor) -> Tensor:
+        features = critic_features.detach() if self.encoder is None else self.encoder(observation)
+        return self.head(features)
+
+
+def initialise(network: nn.Module, generator: torch.Generator) -> None:
+    """Kaiming-normal weights and zero biases, in the order of the modules, from the given generator."""
+    for module in network.modules():
+        if isinstance(module, (nn.Linear, nn.Conv2d)):
+            nn.init.kaiming_normal_(module.weight, generator=generator)
+            nn.init.zeros_(module.bias)  # type: ignore[arg-type]

@@ -1,0 +1,32 @@
+"""What the networks are shown, once an environment's observation has been brought into one of three shapes."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Kind = Literal["vector", "image", "discrete"]
+
+
+@dataclass(frozen=True)
+class ObservationSpec:
+    """A `vector` of float32, an `image` of uint8 [C, H, W], or `discrete` indices (int64) that are one-hot encoded."""
+
+    kind: Kind
+    shape: tuple[int, ...]
+    categories: tuple[int, ...] = ()  # for `discrete`: how many values each index can take
+
+    @property
+    def dtype(self) -> str:
+        return {"vector": "float32", "image": "uint8", "discrete": "int64"}[self.kind]
+
+    @property
+    def width(self) -> int:
+        """Numbers that enter a fully connected layer."""
+        return sum(self.categories) if self.kind == "discrete" else math.prod(self.shape)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "shape": list(self.shape), "categories": list(self.categories)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "ObservationSpec":
+        return cls(data["kind"], tuple(data["shape"]), tuple(data["categories"]))

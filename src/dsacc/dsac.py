@@ -1,0 +1,225 @@
+"""class DSAC: the four verbs learn, predict, save, load."""
+
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+
+from dsacc.agent import Learner
+from dsacc.config import AGENTS, Config, make_config
+from dsacc.envs import Observations, check_actions, env_name, make_env
+from dsacc.envs.spaces import space_from_json, space_to_json
+from dsacc.errors import ConfigError, DsaccError, ModelError
+from dsacc.progress import Silent, watcher
+from dsacc.runs import ModelFile, RunFolder, latest_model, read_model, write_model
+from dsacc.training import Row, Streams, Trainer, sample_action
+
+ALPHA_RANGE = (1e-8, 1e3)  # outside, the temperature has run away
+
+
+class DSAC:
+    """Discrete soft actor-critic, with an optional constraint from the critic.
+
+    >>> model = DSAC("CartPole-v1", constraint="mean", seed=0)
+    >>> model.learn(200)                                                    # doctest: +ELLIPSIS
+    DSAC(...)
+    >>> action, _ = model.predict(np.zeros(4, np.float32), deterministic=True)
+    """
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any] | str,
+        constraint: str | None = None,
+        preset: str = "classic",
+        seed: int = 0,
+        *,
+        device: str = "cpu",
+        **settings: Any,
+    ) -> None:
+        """`env` is a Gymnasium environment or its name; `constraint` None, "mean", "variance" or "both"; `settings`
+        are the fields of `dsacc.config.Config`, laid over the preset."""
+        self.env: gym.Env[Any, Any] | None = make_env(env) if isinstance(env, str) else env
+        actions = check_actions(self.env)
+        settings = {"env": env_name(self.env), **settings}
+        config = make_config(preset, constraint=constraint, seed=seed, **settings)
+        self._build(config, Observations(self.env.observation_space), actions, device)
+
+    def _build(self, config: Config, observations: Observations, actions: int, device: str) -> None:
+        self.config, self.observations = config, observations
+        self.streams = Streams.from_seed(config.seed)
+        self.learner = Learner(config, observations.spec, actions, self.streams.weights, _device(device))
+        self.step = 0
+        self._trainer: Trainer | None = None
+
+    def learn(
+        self,
+        total_steps: int,
+        *,
+        progress_bar: bool = False,
+        out: str | Path | None = None,
+        callback: Callable[[Row], None] | None = None,
+    ) -> "DSAC":
+        """Train for `total_steps` agent steps more. Writes nothing unless `out` names a run folder.
+
+        `callback` gets each row of metrics.
+        """
+        if isinstance(total_steps, bool) or int(total_steps) != total_steps or total_steps < 1:
+            raise ConfigError(f"steps must be a whole number of at least 1, not {total_steps}")
+        if self.env is None:
+            raise ModelError("this agent was loaded without an environment; use DSAC.load(path, env=...) to train on")
+        until = self.step + int(total_steps)
+        folder = None if out is None else RunFolder(out, self.config, until)
+        if folder is not None and self.step > 0:
+            raise ConfigError("a run folder holds a run from its first step; give out= on the first call of learn")
+        if folder is not None and folder.found == "finished":
+            self._take(read_model(latest_model(folder.path)))
+            return self
+        self._trainer = self._trainer or Trainer(self.config, self.env, self.learner, self.streams)
+        if folder is not None:
+            folder.start({"device": str(self.learner.device), "threads": torch.get_num_threads()})
+        self._run(self._trainer, until, folder, progress_bar, callback)
+        return self
+
+    def _run(
+        self,
+        trainer: Trainer,
+        until: int,
+        folder: RunFolder | None,
+        progress_bar: bool,
+        callback: Callable[[Row], None] | None,
+    ) -> None:
+        watch = watcher(until, self.step, self.config.agent) if progress_bar else Silent()
+        clock = _Clock(trainer.step)
+        warn = _AlphaWarning()
+
+        def log(row: Row) -> None:
+            warn(row)
+            watch.row(row)
+            if folder is not None:
+                folder.log("metrics.jsonl", row)
+                folder.log("timing.jsonl", clock.row(trainer.step))
+                folder.set_status("running", trainer.step)
+            if callback is not None:
+                callback(row)
+
+        try:
+            trainer.run(until, log, watch.step)
+        except (DsaccError, KeyboardInterrupt) as error:
+            if folder is not None:
+                state = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
+                folder.set_status(state, trainer.step, str(error) or None)
+            raise
+        finally:
+            self.step = trainer.step
+            watch.close()
+            if folder is not None:
+                folder.close()
+        if folder is not None:
+            folder.finish(self._model_file())
+
+    def predict(self, observation: Any, deterministic: bool = False) -> tuple[Any, None]:
+        """The action for one observation, or an array of actions for a batch; and None, as there is no hidden state.
+
+        `deterministic` takes the most probable action; else actions are sampled from the policy.
+        """
+        logits = self.logits(observation)
+        if deterministic:
+            actions = logits.argmax(axis=1)
+        else:
+            actions = np.array([sample_action(row, self.streams.actions) for row in logits])
+        return (actions[0] if self.observations.is_single(observation) else actions), None
+
+    def logits(self, observation: Any) -> np.ndarray[Any, Any]:
+        """The policy's logits, [B, A] in float64, also for a single observation."""
+        encoded = torch.from_numpy(self.observations.encode(observation)).to(self.learner.device)
+        return self.learner.policy_logits(encoded).double().cpu().numpy()
+
+    def save(self, path: str | Path) -> Path:
+        """Write the agent to `path`.safetensors: settings, networks and optimisers, not the replay memory."""
+        return write_model(path, self._model_file())
+
+    @classmethod
+    def load(
+        cls, path: str | Path, env: gym.Env[Any, Any] | str | None = None, *, device: str = "cpu"
+    ) -> "DSAC":
+        """Read a saved agent (or a run folder's newest). Nothing in the file is executed.
+
+        With `env` it can learn on, with a fresh replay memory.
+        """
+        path = Path(path)
+        file = read_model(latest_model(path) if (path / "config.json").is_file() else path)
+        model = cls.__new__(cls)
+        model.env = make_env(env) if isinstance(env, str) else env
+        observations = Observations(space_from_json(file.space))
+        if model.env is not None:
+            actions, there = check_actions(model.env), Observations(model.env.observation_space)
+            if actions != file.actions or there.spec != observations.spec:
+                raise ModelError(
+                    f"the agent in {path} was trained on {file.config.env} with {file.actions} actions and "
+                    f"observations {observations.spec.shape}; the environment given has {actions} and {there.spec.shape}"
+                )
+        model._build(file.config, observations, file.actions, device)
+        model._take(file)
+        return model
+
+    def _take(self, file: ModelFile) -> None:
+        try:
+            self.learner.load_state(file.tensors)
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise ModelError(f"the saved tensors do not fit the saved settings: {error}") from error
+        self.step = file.step
+
+    def _model_file(self) -> ModelFile:
+        space = space_to_json(self.observations.space)
+        return ModelFile(self.config, space, self.learner.actions, self.step, self.learner.state())
+
+    def __repr__(self) -> str:
+        return f"DSAC({self.config.env!r}, agent={self.config.agent!r}, seed={self.config.seed}, step={self.step})"
+
+
+class _Clock:
+    """Rows of timing.jsonl: seconds since the start, and the speed since the last row."""
+
+    def __init__(self, step: int) -> None:
+        self.began = self.last = time.monotonic()
+        self.step = step
+
+    def row(self, step: int) -> Row:
+        now = time.monotonic()
+        speed = (step - self.step) / max(now - self.last, 1e-9)
+        self.last, self.step = now, step
+        return {"step": step, "seconds": round(now - self.began, 3), "steps_per_second": round(speed, 1)}
+
+
+class _AlphaWarning:
+    """Says once that the temperature has run away."""
+
+    def __init__(self) -> None:
+        self.said = False
+
+    def __call__(self, row: Mapping[str, Any]) -> None:
+        low, high = ALPHA_RANGE
+        alpha = row.get("alpha")
+        if alpha is not None and not self.said and not low <= alpha <= high and alpha != 0:
+            self.said = True
+            warnings.warn(
+                f"alpha is {alpha:.3g} at step {row['step']}, outside [{low:g}, {high:g}]: "
+                "the target entropy may be out of reach; try a lower target_entropy_ratio",
+                stacklevel=2,
+            )
+
+
+def _device(name: str) -> str:
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"device {name!r} is not available here ({str(error).splitlines()[0]}); use cpu") from error
+    return name
+
+
+__all__ = ["AGENTS", "DSAC"]

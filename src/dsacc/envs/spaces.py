@@ -1,0 +1,153 @@
+"""From Gymnasium's spaces to what the networks are shown, and a guard that stops numbers nobody can learn from."""
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from dsacc.agent.observation import ObservationSpec
+from dsacc.errors import EnvError, ModelError
+
+Array = np.ndarray[Any, Any]
+
+
+class Observations:
+    """Turns one environment's observations into network input, one at a time or in a batch.
+
+    >>> space = spaces.Box(0, 255, (96, 96, 3), np.uint8)
+    >>> Observations(space).spec
+    ObservationSpec(kind='image', shape=(3, 96, 96), categories=())
+    """
+
+    def __init__(self, space: spaces.Space[Any]) -> None:
+        self.space = space
+        self.spec, self._convert = _understand(space)
+        self.raw_shape: tuple[int, ...] = () if isinstance(space, spaces.Discrete) else tuple(space.shape or ())
+
+    def encode(self, observation: Any) -> Array:
+        """One observation or a batch of them, as [B, *spec.shape]; refuses another shape, NaN and infinity."""
+        array = np.asarray(observation)
+        if array.shape == self.raw_shape:
+            array = array[None]
+        elif array.shape[1:] != self.raw_shape:
+            raise ModelError(
+                f"an observation of shape {array.shape} does not fit; this agent sees {self.raw_shape or 'a number'}, "
+                f"or a batch of them"
+            )
+        return self._convert(array)
+
+    def is_single(self, observation: Any) -> bool:
+        return np.shape(observation) == self.raw_shape
+
+
+def _understand(space: spaces.Space[Any]) -> tuple[ObservationSpec, Callable[[Array], Array]]:
+    """The spec, and the function from a raw batch [B, ...] to network input."""
+    if isinstance(space, spaces.Discrete):
+        start, n = int(space.start), int(space.n)
+        return ObservationSpec("discrete", (1,), (n,)), lambda x: _indices(x[:, None] - start, (n,))
+    if isinstance(space, spaces.MultiDiscrete):
+        starts = np.asarray(space.start).reshape(-1)
+        counts = tuple(int(n) for n in np.asarray(space.nvec).reshape(-1))
+        return ObservationSpec("discrete", (len(counts),), counts), (
+            lambda x: _indices(x.reshape(len(x), -1) - starts, counts)
+        )
+    if isinstance(space, spaces.MultiBinary):
+        return ObservationSpec("vector", (int(np.prod(space.shape)),)), lambda x: _floats(x.reshape(len(x), -1))
+    if isinstance(space, spaces.Box):
+        if space.dtype == np.uint8 and len(space.shape) in (2, 3, 4):
+            return _image(space.shape)
+        size = int(np.prod(space.shape))
+        scale = np.float32(1 / 255 if space.dtype == np.uint8 else 1)
+        return ObservationSpec("vector", (size,)), lambda x: _floats(x.reshape(len(x), -1)) * scale
+    hint = "wrap it with gymnasium.wrappers.FlattenObservation" if isinstance(space, (spaces.Dict, spaces.Tuple)) else ""
+    raise EnvError(
+        f"observations of type {type(space).__name__} are not supported"
+        + (f"; {hint}" if hint else "; use Box, Discrete, MultiDiscrete or MultiBinary")
+    )
+
+
+def _image(shape: tuple[int, ...]) -> tuple[ObservationSpec, Callable[[Array], Array]]:
+    """[H, W], [H, W, C], [C, H, W], or a stack of any of these in front, all to [C, H, W]. The short side is C."""
+    if len(shape) == 2:
+        return ObservationSpec("image", (1, *shape)), lambda x: _bytes(x[:, None])
+    if len(shape) == 3:
+        if shape[0] < shape[2]:
+            return ObservationSpec("image", shape), _bytes
+        return ObservationSpec("image", (shape[2], *shape[:2])), lambda x: _bytes(x.transpose(0, 3, 1, 2))
+    stack, *frame = shape
+    if frame[0] < frame[2]:
+        c, h, w = frame
+        return ObservationSpec("image", (stack * c, h, w)), lambda x: _bytes(x.reshape(len(x), stack * c, h, w))
+    h, w, c = frame
+    return ObservationSpec("image", (stack * c, h, w)), (
+        lambda x: _bytes(x.transpose(0, 1, 4, 2, 3).reshape(len(x), stack * c, h, w))
+    )
+
+
+def _bytes(x: Array) -> Array:
+    if x.dtype != np.uint8:
+        raise EnvError(f"a picture of type {x.dtype} came where the observation space says uint8")
+    return np.ascontiguousarray(x)
+
+
+def _floats(x: Array) -> Array:
+    with np.errstate(over="ignore"):
+        x = x.astype(np.float32)
+    if not np.isfinite(x).all():
+        raise EnvError("the observation holds NaN or infinity; nothing can be learned from it, so mend the environment")
+    return x
+
+
+def _indices(x: Array, counts: tuple[int, ...]) -> Array:
+    if (x < 0).any() or (x >= np.asarray(counts)).any():
+        raise EnvError("a discrete observation lies outside its space")
+    return x.astype(np.int64)
+
+
+def check_actions(env: gym.Env[Any, Any]) -> int:
+    """How many actions there are; refuses anything but Discrete actions that start at 0."""
+    space = env.action_space
+    if not isinstance(space, spaces.Discrete):
+        raise EnvError(
+            f"actions of type {type(space).__name__} are not supported: a discrete agent needs Discrete actions"
+        )
+    if space.start != 0:
+        raise EnvError(f"actions start at {space.start}; they must start at 0")
+    return int(space.n)
+
+
+def check_reward(reward: Any, step: int) -> float:
+    """The reward as a float; refuses NaN and infinity."""
+    value = float(reward)
+    if not np.isfinite(value):
+        raise EnvError(f"the environment returned the reward {value} at step {step}; rewards must be finite")
+    return value
+
+
+def space_to_json(space: spaces.Space[Any]) -> dict[str, Any]:
+    """A space as data, for a saved agent."""
+    if isinstance(space, spaces.Box):
+        return {"type": "Box", "shape": list(space.shape), "dtype": str(space.dtype)}
+    if isinstance(space, spaces.Discrete):
+        return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
+    if isinstance(space, spaces.MultiDiscrete):
+        return {"type": "MultiDiscrete", "nvec": space.nvec.tolist(), "start": np.asarray(space.start).tolist()}
+    return {"type": "MultiBinary", "n": list(space.shape or ())}
+
+
+def space_from_json(data: dict[str, Any]) -> spaces.Space[Any]:
+    """The space of a saved agent. A Box comes back with its shape and type; its bounds play no part."""
+    kind = data["type"]
+    if kind == "Box":
+        dtype = np.dtype(data["dtype"])
+        low, high = (0, 255) if dtype == np.uint8 else (-1, 1)
+        return spaces.Box(low, high, tuple(data["shape"]), dtype.type)  # type: ignore[arg-type]
+    if kind == "Discrete":
+        return spaces.Discrete(data["n"], start=data["start"])
+    if kind == "MultiDiscrete":
+        return spaces.MultiDiscrete(data["nvec"], start=data["start"])
+    if kind == "MultiBinary":
+        return spaces.MultiBinary(data["n"])
+    raise ModelError(f"a saved agent names the observation space {kind!r}, which this version does not know")

@@ -1,0 +1,29 @@
+"""Typed errors. Each message is one sentence for the user: what is wrong, where, and what to do next."""
+
+
+class DsaccError(Exception):
+    """Anything this package reports on purpose."""
+
+
+class BadInput(DsaccError, ValueError):
+    """The user can mend it. The command line prints the sentence and exits with code 2."""
+
+
+class ConfigError(BadInput):
+    """A setting is unknown, of the wrong type, or out of its range."""
+
+
+class EnvError(BadInput):
+    """The environment is unknown, has spaces that a discrete agent cannot use, or returned something unusable."""
+
+
+class ModelError(BadInput):
+    """A saved agent or an observation does not fit."""
+
+
+class RunError(BadInput):
+    """A run folder does not fit the command."""
+
+
+class TrainingDiverged(DsaccError):
+    """A loss is no longer a finite number."""

@@ -1,0 +1,5 @@
+"""How well does a policy do? Full episodes, raw scores, every condition."""
+
+from dsacc.evaluation.rollout import evaluate
+
+__all__ = ["evaluate"]

@@ -1,0 +1,49 @@
+"""The method's equations as pure functions: tensors in, tensors out, one equation each, noise as an argument."""
+
+from dsacc.maths.losses import (
+    actor_loss,
+    clipped_critic_loss,
+    constraint_penalty,
+    critic_loss,
+    entropy_penalty,
+    temperature_loss,
+)
+from dsacc.maths.moments import Targets, expected_value, expected_variance, perturbed_targets, spread
+from dsacc.maths.multipliers import Solution, joint_multipliers, mean_multiplier, variance_multiplier
+from dsacc.maths.policies import (
+    boltzmann,
+    entropy,
+    linear_schedule,
+    mean_constrained,
+    target_entropy,
+    variance_constrained,
+)
+from dsacc.maths.values import bellman_target, combine_critics, n_step_return, soft_value
+
+__all__ = [
+    "Solution",
+    "Targets",
+    "actor_loss",
+    "bellman_target",
+    "boltzmann",
+    "clipped_critic_loss",
+    "combine_critics",
+    "constraint_penalty",
+    "critic_loss",
+    "entropy",
+    "entropy_penalty",
+    "expected_value",
+    "expected_variance",
+    "joint_multipliers",
+    "linear_schedule",
+    "mean_constrained",
+    "mean_multiplier",
+    "n_step_return",
+    "perturbed_targets",
+    "soft_value",
+    "spread",
+    "target_entropy",
+    "temperature_loss",
+    "variance_constrained",
+    "variance_multiplier",
+]

@@ -1,0 +1,62 @@
+"""The three losses, and the optional terms that users of discrete SAC ask for. Sums over actions, means over states."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from dsacc.maths.policies import Number
+
+CriticLoss = Literal["mse", "huber"]
+
+
+def td_error(prediction_B: Tensor, target_B: Tensor, kind: CriticLoss = "mse") -> Tensor:
+    """(Q - y)^2, or Huber's loss with its corner at 1 (half the square inside). [B] -> [B]."""
+    if kind == "mse":
+        return F.mse_loss(prediction_B, target_B, reduction="none")
+    if kind == "huber":
+        return F.huber_loss(prediction_B, target_B, reduction="none")
+    raise ValueError(f"critic loss is 'mse' or 'huber', not {kind!r}")
+
+
+def critic_loss(prediction_B: Tensor, target_B: Tensor, kind: CriticLoss = "mse") -> Tensor:
+    """J_Q = E[(Q(s,a) - y)^2]. [B] -> scalar."""
+    return td_error(prediction_B, target_B, kind).mean()
+
+
+def clipped_critic_loss(
+    prediction_B: Tensor, target_B: Tensor, anchor_B: Tensor, clip: float, kind: CriticLoss = "mse"
+) -> Tensor:
+    """Q-clip of Zhou 2022: E[max((Q - y)^2, (Q' + clip(Q - Q', -c, c) - y)^2)], Q' the target critic at (s, a).
+
+    [B] -> scalar. Once Q has left Q' by more than c towards y, the larger term is constant and the gradient stops.
+    """
+    near_B = anchor_B + (prediction_B - anchor_B).clamp(-clip, clip)
+    return torch.maximum(td_error(prediction_B, target_B, kind), td_error(near_B, target_B, kind)).mean()
+
+
+def actor_loss(pi_BA: Tensor, log_pi_BA: Tensor, q_BA: Tensor, alpha: Number) -> Tensor:
+    """J_pi = E_s[sum_a pi(a|s) (alpha log pi(a|s) - Q(s,a))]. [B, A] -> scalar.
+
+    CleanRL takes the mean over actions as well, a hidden factor 1/A; here actions are summed.
+    """
+    return (pi_BA * (alpha * log_pi_BA - q_BA)).sum(dim=-1).mean()
+
+
+def constraint_penalty(pi_BA: Tensor, f_BA: Tensor, target_B: Tensor, lam_B: Tensor) -> Tensor:
+    """E_s[lambda(s) (sum_a pi(a|s) f(s,a) - target(s))]. [B, A], [B] -> scalar; gradient through pi alone.
+
+    f = Q for the mean constraint, f = (Q - mu_phi + eps)^2 for the variance constraint.
+    """
+    return (lam_B * ((pi_BA * f_BA).sum(dim=-1) - target_B)).mean()
+
+
+def entropy_penalty(entropy_B: Tensor, old_entropy_B: Tensor) -> Tensor:
+    """Zhou 2022: E_s[(H_old(s) - H(s))^2] / 2, H_old of the policy that collected s. [B] -> scalar."""
+    return (old_entropy_B - entropy_B).square().mean() / 2
+
+
+def temperature_loss(log_alpha: Tensor, entropy_B: Tensor, target: float) -> Tensor:
+    """J_alpha = alpha (H(pi_phi) - H_target), minimised over log alpha; H is detached. scalar, [B] -> scalar."""
+    return log_alpha.exp() * (entropy_B.detach().mean() - target)

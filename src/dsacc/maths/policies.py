@@ -1,0 +1,60 @@
+"""The policies of the method, as functions of Q. They serve to solve for lambda; only the actor acts."""
+
+import torch
+from torch import Tensor
+
+Number = Tensor | float
+
+
+def _column(x: Number, like_BA: Tensor) -> Tensor:
+    """A number, [B] or [B, 1] as something that broadcasts against [B, A]."""
+    x = torch.as_tensor(x, dtype=like_BA.dtype, device=like_BA.device)
+    return x.unsqueeze(-1) if x.dim() == 1 else x
+
+
+def _softmax_at(temperature: Number, exponent_BA: Tensor) -> Tensor:
+    """softmax(exponent / temperature). The row's maximum goes first, so that the division cannot overflow upwards."""
+    shifted_BA = exponent_BA - exponent_BA.amax(dim=-1, keepdim=True)
+    return torch.softmax(shifted_BA / _column(temperature, exponent_BA), dim=-1)
+
+
+def boltzmann(q_BA: Tensor, alpha: Number) -> Tensor:
+    """Surrogate critic policy, pi_theta(a|s) ∝ exp(Q(s,a) / alpha). [B, A] -> [B, A].
+
+    Computed as softmax((Q - max Q) / alpha); the paper's stable form lacks the parentheses.
+    """
+    return _softmax_at(alpha, q_BA)
+
+
+def mean_constrained(q_BA: Tensor, lam: Number, alpha: Number) -> Tensor:
+    """Mean-constrained policy, pi(a|s) ∝ exp((1 - lambda_1) Q(s,a) / alpha). [B, A] -> [B, A].
+
+    The appendix's `plain` form is the same function with alpha = 1.
+    """
+    return _softmax_at(alpha, (1 - _column(lam, q_BA)) * q_BA)
+
+
+def variance_constrained(q_BA: Tensor, lam: Number, mu: Number, alpha: Number) -> Tensor:
+    """Variance-constrained policy, pi(a|s) ∝ exp((Q - lambda_2 (Q - mu)^2) / alpha). [B, A] -> [B, A].
+
+    `mu` is the actor's mean mu_phi (the appendix; the main text writes a bare mu), less eps where the constraint is
+    perturbed. Squares are taken in float64: a float32 Q of 1e30 has no float32 square.
+    """
+    q64_BA = q_BA.double()
+    deviation_BA = (q64_BA - _column(mu, q64_BA)) ** 2
+    return _softmax_at(alpha, q64_BA - _column(lam, q64_BA) * deviation_BA).to(q_BA.dtype)
+
+
+def entropy(pi_BA: Tensor) -> Tensor:
+    """H(pi) = -sum_a pi(a) log pi(a), with 0 log 0 = 0. [B, A] -> [B]."""
+    return -torch.special.xlogy(pi_BA, pi_BA).sum(dim=-1)
+
+
+def target_entropy(actions: int, ratio: float) -> float:
+    """H_target = ratio * log A: the share of a uniform policy's entropy that the temperature aims for."""
+    return ratio * float(torch.tensor(float(actions), dtype=torch.float64).log())
+
+
+def linear_schedule(start: float, end: float, fraction: float) -> float:
+    """From `start` to `end` as `fraction` goes from 0 to 1; constant before and after."""
+    return start + (end - start) * min(max(fraction, 0.0), 1.0)

@@ -1,0 +1,100 @@
+"""What a person sees while a run goes on: a live bar on a terminal, plain lines elsewhere."""
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+SHOWN = ("return", "entropy", "alpha", "lambda", "lambda_1", "lambda_2")
+
+
+def describe(row: Mapping[str, Any]) -> str:
+    """`return 132.4  entropy 0.41  alpha 0.12  lambda 0.30`: the figures worth watching, as far as there are any."""
+    return "  ".join(f"{name} {row[name]:.3g}" for name in SHOWN if row.get(name) is not None)
+
+
+class Watcher(Protocol):
+    """Told of every step, and of every row of metrics."""
+
+    def step(self, step: int) -> None: ...
+    def row(self, row: Mapping[str, Any]) -> None: ...
+    def close(self) -> None: ...
+
+
+class Silent:
+    """Shows nothing."""
+
+    def step(self, step: int) -> None:
+        pass
+
+    def row(self, row: Mapping[str, Any]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Lines:
+    """One line for each twentieth of the run, for logs and pipes."""
+
+    def __init__(self, total: int, start: int = 0) -> None:
+        self.total, self.start, self.began = total, start, time.monotonic()
+        self.every = max((total - start) // 20, 1)
+        self.latest: dict[str, Any] = {}
+
+    def step(self, step: int) -> None:
+        if (step - self.start) % self.every == 0 or step == self.total:
+            speed = (step - self.start) / max(time.monotonic() - self.began, 1e-9)
+            left = (self.total - step) / max(speed, 1e-9)
+            line = f"step {step:,}/{self.total:,}  {speed:,.0f} steps/s  {left:,.0f} s left  {describe(self.latest)}"
+            print(line.rstrip(), file=sys.stderr, flush=True)
+
+    def row(self, row: Mapping[str, Any]) -> None:
+        self.latest |= {k: v for k, v in row.items() if v is not None}
+
+    def close(self) -> None:
+        pass
+
+
+class _Speed(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed or 0:,.0f} steps/s")
+
+
+class Bar:
+    """A live bar: step, steps/s, time left, and the latest figures."""
+
+    def __init__(self, total: int, start: int = 0, label: str = "") -> None:
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+            _Speed(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[figures]}"),
+            console=Console(stderr=True),
+        )
+        self.progress.start()
+        self.task = self.progress.add_task(label, total=total, completed=start, figures="")
+        self.latest: dict[str, Any] = {}
+        self.every = max(total // 1000, 1)
+
+    def step(self, step: int) -> None:
+        if step % self.every == 0:
+            self.progress.update(self.task, completed=step)
+
+    def row(self, row: Mapping[str, Any]) -> None:
+        self.latest |= {k: v for k, v in row.items() if v is not None}
+        self.progress.update(self.task, completed=row["step"], figures=describe(self.latest))
+
+    def close(self) -> None:
+        self.progress.stop()
+
+
+def watcher(total: int, start: int = 0, label: str = "") -> Watcher:
+    """A bar where a person watches, lines where not."""
+    return Bar(total, start, label) if sys.stderr.isatty() else Lines(total, start)
