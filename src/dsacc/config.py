@@ -49,10 +49,10 @@ class Config:
     # --- collecting and replaying ---
     random_steps: int = _option(1_000, "agent steps at the start that act uniformly at random", low=0)
     replay_size: int = _option(100_000, "agent steps kept for replay; the oldest go first", low=2)
-    train_every: int = _option(1, "agent steps between updates", low=1)
+    train_every: int = _option(2, "agent steps between updates", low=1)
     updates: int = _option(1, "gradient updates each time", low=1)
     batch_size: int = _option(64, "states in a minibatch", low=1)
-    n_step: int = _option(1, "rewards summed before bootstrapping, in agent steps", low=1, high=1_000)
+    n_step: int = _option(3, "rewards summed before bootstrapping, in agent steps", low=1, high=1_000)
     gamma: float = _option(0.99, "discount per agent step", low=0.0, high=1.0)
     clip_rewards: bool = _option(False, "learn from the reward's sign; reported returns stay raw")
 
@@ -63,7 +63,7 @@ class Config:
         choices=("auto", "nature", "small", "mlp"),
     )
     shared_trunk: bool = _option(False, "one encoder, trained by the critics, for actor and critics alike")
-    hidden: int = _option(256, "units of a hidden layer", low=1)
+    hidden: int = _option(128, "units of a hidden layer", low=1)
     hidden_layers: int = _option(2, "hidden layers of the mlp encoder", low=1)
 
     # --- optimiser ---
@@ -171,6 +171,17 @@ def _checked(f: "dataclasses.Field[Any]", value: Any) -> Any:
     return value
 
 
+# The first field of each group, for the command line's help.
+GROUPS = {
+    "random_steps": "collecting and replaying",
+    "encoder": "networks",
+    "learning_rate": "optimiser",
+    "critic_loss": "critics",
+    "alpha": "entropy",
+    "multiplier_form": "constraint",
+    "log_every": "reporting",
+}
+
 PRESETS: dict[str, dict[str, Any]] = {
     # Small problems with vector observations: CartPole and its kind.
     "classic": {},
@@ -179,6 +190,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "random_steps": 20_000,
         "replay_size": 1_000_000,
         "train_every": 4,
+        "n_step": 1,
         "clip_rewards": True,
         "hidden": 512,
         "learning_rate": 3e-4,
@@ -192,11 +204,12 @@ PRESETS: dict[str, dict[str, Any]] = {
     "efficient": {
         "random_steps": 2_000,
         "replay_size": 100_000,
+        "train_every": 1,
         "batch_size": 32,
         "n_step": 5,
         "clip_rewards": True,
-        "encoder": "auto",
         "shared_trunk": True,
+        "hidden": 256,
         "learning_rate": 3e-4,
         "adam_eps": 1.5e-4,
         "grad_clip": 10.0,

@@ -58,10 +58,12 @@ class Learner:
             initialise(network, generator)
             network.to(self.device)
         self.target_critics = copy.deepcopy(self.critics).requires_grad_(False)
+        self._online_parameters = list(self.critics.parameters())
+        self._target_parameters = list(self.target_critics.parameters())
         start = config.initial_alpha if config.alpha is None else config.alpha
         self.log_alpha = torch.tensor(math.log(start) if start > 0 else -math.inf, device=self.device)
         self.log_alpha.requires_grad_(config.alpha is None)
-        self.critic_optimizer = self._adam(list(self.critics.parameters()))
+        self.critic_optimizer = self._adam(self._online_parameters)
         self.actor_optimizer = self._adam(list(self.actor.parameters()))
         self.alpha_optimizer = self._adam([self.log_alpha])
 
@@ -154,8 +156,7 @@ class Learner:
     @torch.no_grad()
     def update_targets(self) -> None:
         """5. Target critics: Polyak, theta' <- tau theta + (1 - tau) theta'."""
-        online, target = list(self.critics.parameters()), list(self.target_critics.parameters())
-        torch._foreach_lerp_(target, online, self.config.target_tau)
+        torch._foreach_lerp_(self._target_parameters, self._online_parameters, self.config.target_tau)
 
 
     # --- saving ---

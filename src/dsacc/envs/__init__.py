@@ -25,7 +25,7 @@ def make_env(name: str, **kwargs: Any) -> gym.Env[Any, Any]:
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise EnvError(f"there is no environment {name!r}{hint}") from error
     except ModuleNotFoundError as error:  # "module:Id-v0" with a module that is not there
-        raise EnvError(f"{name!r} needs the module {error.name!r}, which is not installed") from error
+        raise EnvError(f"{name!r} needs the module {name.split(':')[0]!r}, which is not installed") from error
 
 
 def env_name(env: gym.Env[Any, Any]) -> str:

@@ -1,0 +1,66 @@
+# Two commands for a fresh machine: `make demo` and `make test`. Both make .venv if need be, once.
+
+VENV := .venv
+BIN := $(VENV)/bin
+# The first Python of 3.11 or newer that can make a virtual environment. `make demo PYTHON=...` chooses another.
+PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.14; do \
+	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+EXTRAS := box2d,dev
+# One test process a core; each uses one thread.
+JOBS ?= auto
+
+.PHONY: demo test setup lint coverage bench classic clean help
+help:
+	@echo "make demo      install, train and test two agents on a built-in game (minutes)"
+	@echo "make test      install with the development extras, run the tests"
+	@echo "make setup     install with all extras"
+	@echo "make lint      ruff and mypy"
+	@echo "make coverage  tests with line coverage of maths/ and agent/ (at least 95 %)"
+	@echo "make bench     time the solve and the update, side by side"
+	@echo "make classic   CartPole, Acrobot and LunarLander: all agents, several seeds (an hour)"
+
+$(VENV)/.made: | check-python
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+.PHONY: check-python
+check-python:
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer with venv was found; install one, or name it: make PYTHON=..." >&2; exit 2; }
+
+# The stamps depend on what decides the installation, so that a second call does nothing and an upgrade installs.
+$(VENV)/.core: $(VENV)/.made pyproject.toml constraints.txt
+	@echo "installing dsacc into $(VENV) (a few minutes the first time)"
+	$(PIP_INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.all: $(VENV)/.core pyproject.toml constraints.txt
+	@echo "installing the extras: $(EXTRAS)"
+	$(PIP_INSTALL) --editable ".[$(EXTRAS)]"
+	@touch $@
+
+setup: $(VENV)/.all
+
+demo: $(VENV)/.core
+	$(BIN)/dsacc demo
+
+test: $(VENV)/.all
+	$(BIN)/python -m pytest -n $(JOBS)
+
+coverage: $(VENV)/.all
+	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term-missing
+
+lint: $(VENV)/.all
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/mypy --strict src/dsacc/maths
+
+bench: $(VENV)/.all
+	$(BIN)/python benchmarks/update.py
+
+classic: $(VENV)/.all
+	$(BIN)/python benchmarks/classic.py
+
+clean:
+	rm -rf $(VENV) demo

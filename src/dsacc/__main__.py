@@ -1,0 +1,7 @@
+"""`python -m dsacc` is the command `dsacc`."""
+
+import sys
+
+from dsacc.cli import main
+
+sys.exit(main())

@@ -1,0 +1,93 @@
+"""Which encoder sees what."""
+
+import pytest
+import torch
+
+from dsacc.agent.networks import Actor, Critics, Encoder, choose_encoder, initialise
+from dsacc.agent.observation import ObservationSpec
+from dsacc.config import make_config
+from dsacc.errors import ConfigError
+
+PICTURE = ObservationSpec("image", (4, 84, 84))
+
+
+@pytest.mark.parametrize(
+    ("settings", "spec", "kind"),
+    [
+        ({}, ObservationSpec("vector", (4,)), "mlp"),
+        ({}, ObservationSpec("discrete", (1,), (16,)), "mlp"),
+        ({}, PICTURE, "nature"),
+        ({"shared_trunk": True}, PICTURE, "small"),
+        ({"shared_trunk": True, "encoder": "nature"}, PICTURE, "nature"),
+        ({}, ObservationSpec("image", (3, 20, 20)), "small"),
+        ({}, ObservationSpec("image", (4, 10, 10)), "mlp"),
+        ({"encoder": "mlp"}, PICTURE, "mlp"),
+    ],
+)
+def test_auto_picks_the_encoder_by_the_observation(settings, spec, kind):
+    assert choose_encoder(make_config(**settings), spec) == kind
+
+
+@pytest.mark.parametrize("shape", [(4, 84, 84), (3, 36, 40), (1, 25, 25), (3, 20, 20), (4, 10, 10)])
+@pytest.mark.parametrize("encoder", ["auto", "small"])
+def test_pictures_of_any_size_become_features(shape, encoder):
+    spec = ObservationSpec("image", shape)
+    network = Encoder(make_config(encoder=encoder, hidden=32), spec)
+    assert network(torch.randint(0, 256, (2, *shape), dtype=torch.uint8)).shape == (2, 32)
+
+
+def test_nature_cnn_is_the_published_one():
+    network = Encoder(make_config("paper"), PICTURE)
+    shapes = [tuple(p.shape) for p in network.parameters() if p.dim() > 1]
+    assert shapes == [(32, 4, 8, 8), (64, 32, 4, 4), (64, 64, 3, 3), (512, 3136)]
+
+
+def test_pixels_are_divided_by_255_once():
+    network = Encoder(make_config(encoder="mlp", hidden=4, hidden_layers=1), ObservationSpec("image", (1, 2, 2)))
+    with torch.no_grad():
+        network.body[0].weight.fill_(1.0)
+        network.body[0].bias.zero_()
+    assert network(torch.full((1, 1, 2, 2), 255, dtype=torch.uint8))[0, 0] == pytest.approx(4.0)
+
+
+def test_discrete_observations_are_one_hot():
+    network = Encoder(make_config(hidden=2, hidden_layers=1), ObservationSpec("discrete", (2,), (3, 2)))
+    with torch.no_grad():
+        network.body[0].weight.copy_(torch.tensor([[1.0, 2, 4, 8, 16], [0, 0, 0, 0, 0]]))
+        network.body[0].bias.zero_()
+    assert network(torch.tensor([[2, 1]]))[0, 0] == 4 + 16
+
+
+def test_initial_weights_are_kaiming_normal_with_zero_biases():
+    critics = Critics(make_config(hidden=512), ObservationSpec("vector", (64,)), 4)
+    initialise(critics, torch.Generator().manual_seed(0))
+    weight = critics.encoders[0].body[0].weight
+    assert weight.std().item() == pytest.approx((2 / 64) ** 0.5, rel=0.05)
+    assert all((m.bias == 0).all() for m in critics.modules() if hasattr(m, "bias"))
+
+
+def test_separate_networks_share_nothing():
+    config, spec = make_config(hidden=8), ObservationSpec("vector", (3,))
+    critics, actor = Critics(config, spec, 2), Actor(config, spec, 2)
+    q1, q2 = critics(torch.ones(1, 3))
+    assert not torch.equal(q1, q2)
+    assert actor.encoder is not None
+
+
+@pytest.mark.parametrize(
+    ("encoder", "spec", "message"),
+    [
+        ("nature", ObservationSpec("vector", (4,)), "needs pictures"),
+        ("nature", ObservationSpec("image", (3, 20, 20)), "36x36"),
+        ("small", ObservationSpec("image", (3, 6, 6)), "8x8"),
+    ],
+)
+def test_an_encoder_that_does_not_fit_says_so(encoder, spec, message):
+    with pytest.raises(ConfigError, match=message):
+        Encoder(make_config(encoder=encoder), spec)
+
+
+def test_observation_spec_survives_json():
+    spec = ObservationSpec("discrete", (2,), (3, 2))
+    assert ObservationSpec.from_json(spec.to_json()) == spec
+    assert (spec.width, spec.dtype) == (5, "int64")

@@ -1,0 +1,138 @@
+"""Tiny environments where the right values are known, so that learning is tested by value."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+
+class Probe(gym.Env[Any, Any]):
+    """Base: a Box observation of the state and a constant 1 (so that state 0 is not all zeros), and `actions` actions."""
+
+    actions = 2
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-10, 10, (2,), np.float32)
+        self.action_space = spaces.Discrete(self.actions)
+
+    @staticmethod
+    def see(x: float) -> np.ndarray[Any, Any]:
+        return np.array([x, 1.0], np.float32)
+
+
+class ConstantReward(Probe):
+    """One step, reward 1: Q = 1 whatever is done."""
+
+    actions = 1
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.see(0.0), {}
+
+    def step(self, action):
+        return self.see(0.0), 1.0, True, False, {}
+
+
+class RewardIsObservation(Probe):
+    """One step, the observation is -1 or +1 and so is the reward: Q(s) = s."""
+
+    actions = 1
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.state = float(self.np_random.choice([-1.0, 1.0]))
+        return self.see(self.state), {}
+
+    def step(self, action):
+        return self.see(self.state), self.state, True, False, {}
+
+
+class DelayedReward(Probe):
+    """Two steps, reward 1 at the end: Q(first) = gamma, Q(second) = 1."""
+
+    actions = 1
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.state = 0.0
+        return self.see(0.0), {}
+
+    def step(self, action):
+        if self.state == 0.0:
+            self.state = 1.0
+            return self.see(1.0), 0.0, False, False, {}
+        return self.see(0.0), 1.0, True, False, {}
+
+
+class ForeverOne(Probe):
+    """Reward 1 for ever, cut off (truncated) every five steps: Q = 1 / (1 - gamma) only if truncation bootstraps."""
+
+    actions = 1
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.age = 0
+        return self.see(0.0), {}
+
+    def step(self, action):
+        self.age += 1
+        return self.see(0.0), 1.0, False, self.age == 5, {}
+
+
+class ActionMatters(Probe):
+    """One step; action 1 pays 1, action 0 nothing: the soft policy is softmax([0, 1] / alpha)."""
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.see(0.0), {}
+
+    def step(self, action):
+        return self.see(0.0), float(action), True, False, {}
+
+
+class TwoStateChain(Probe):
+    """From either of two states, action a leads to state a and pays 1 in state 1; cut off every 20 steps.
+
+    The soft values solve V_s = alpha log sum_a exp(Q(s, a) / alpha), Q(s, a) = s + gamma V_a.
+    """
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.state, self.age = int(self.np_random.integers(2)), 0
+        return self.see(self.state), {}
+
+    def step(self, action):
+        reward = float(self.state)
+        self.state, self.age = int(action), self.age + 1
+        return self.see(self.state), reward, False, self.age == 20, {}
+
+    @staticmethod
+    def soft_q(gamma: float, alpha: float) -> np.ndarray[Any, Any]:
+        v = np.zeros(2)
+        for _ in range(10_000):
+            q = np.arange(2.0)[:, None] + gamma * v[None]
+            v = alpha * np.log(np.exp(q / alpha).sum(axis=1))
+        return q
+
+
+class Spoiled(Probe):
+    """Fine until `at` steps, then returns `observation` or `reward`, whichever is given."""
+
+    def __init__(self, at: int = 3, observation: float | None = None, reward: float | None = None) -> None:
+        super().__init__()
+        self.at, self.bad_observation, self.bad_reward, self.count = at, observation, reward, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        bad = self.at == 0 and self.bad_observation is not None
+        return self.see(self.bad_observation if bad else 0.0), {}
+
+    def step(self, action):
+        self.count += 1
+        spoil = self.count >= self.at
+        observation = self.see(self.bad_observation if spoil and self.bad_observation is not None else 0.0)
+        return observation, self.bad_reward if spoil and self.bad_reward is not None else 1.0, False, False, {}
+
+
+gym.register("NanFromTheStart-v0", entry_point=lambda: Spoiled(at=0, observation=np.nan))

@@ -1,0 +1,117 @@
+"""Every command as a user types it: exit codes, one-line errors, nothing half-written."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from dsacc.cli import main
+
+TINY = ["--random-steps", "20", "--hidden", "16", "--batch-size", "8", "--log-every", "50"]
+
+
+def said(capsys) -> list[str]:
+    return capsys.readouterr().err.strip().splitlines()
+
+
+@pytest.fixture()
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("train CartPole-v9", "there is no environment 'CartPole-v9'; did you mean 'CartPole-v1'?"),
+        ("train CartPole-v1 --agent dsac-x", "invalid choice: 'dsac-x'"),
+        ("train CartPole-v1 --steps 0", "--steps must be at least 1, not 0"),
+        ("train CartPole-v1 --steps -5", "--steps must be at least 1, not -5"),
+        ("train CartPole-v1 --steps 1.5", "invalid whole number value: '1.5'"),
+        ("train CartPole-v1 --noise-std much", "'much' is not a number"),
+        ("train CartPole-v1 --noise-std nan", "noise_std must be a finite number"),
+        ("train CartPole-v1 --batch-size 0", "batch_size must be at least 1"),
+        ("train CartPole-v1 --no-such-option", "unrecognized arguments: --no-such-option"),
+        ("train CartPole-v1 --threads 0", "--threads must be at least 1"),
+        ("train CartPole-v1 --device gpu9", "device 'gpu9' is not available"),
+        ("train Pendulum-v1", "actions of type Box are not supported"),
+        ("train Blackjack-v1", "Tuple are not supported"),
+        ("train probes:NanFromTheStart-v0", "NaN or infinity"),
+        ("evaluate nowhere", "there is no saved agent at nowhere"),
+        ("evaluate nowhere --shifts", "expected at least one argument"),
+        ("", "the following arguments are required: COMMAND"),
+        ("fly", "invalid choice: 'fly'"),
+    ],
+)
+def test_a_mistake_is_one_line_exit_code_2_and_nothing_written(arguments, message, here, capsys):
+    try:
+        code = main(arguments.split())
+    except SystemExit as stop:
+        code = stop.code
+    lines = said(capsys)
+    assert code == 2
+    assert len(lines) == 1, lines
+    assert message in lines[0]
+    assert lines[0].startswith("dsacc: ")
+    assert list(here.iterdir()) == []
+
+
+def test_train_says_what_it_found_and_what_to_do_next(here, capsys):
+    command = ["train", "CartPole-v1", "--agent", "dsac-m", "--steps", "120", "--out", "run", *TINY]
+    assert main([*command, "--dry-run"]) == 0
+    assert said(capsys)[0].startswith("new run in run: dsac-m on CartPole-v1, 120 steps")
+    assert list(here.iterdir()) == []
+    assert main(command) == 0
+    lines = said(capsys)
+    assert lines[-2:] == ["done: the agent is in run", "next: dsacc evaluate run"]
+    assert any("steps/s" in line and "entropy" in line and "lambda" in line for line in lines)
+    assert main(command) == 0
+    assert said(capsys) == ["run is finished at 120 steps or more", "next: dsacc evaluate run"]
+    assert main([*command, "--noise-std", "0.5"]) == 2
+    assert "noise_std 1.0 there, 0.5 here" in said(capsys)[-1]
+
+
+def test_options_reach_the_run(here):
+    options = "--noise-std 0.5 --alpha none --fixed-lambda 0.25 --no-clip-rewards --critics min --seed 7 --noise-relative"
+    assert main(["train", "CartPole-v1", "--steps", "60", "--out", "run", *TINY, *options.split()]) == 0
+    config = json.loads((here / "run" / "config.json").read_text())["config"]
+    assert (config["noise_std"], config["alpha"], config["fixed_lambda"]) == (0.5, None, 0.25)
+    assert (config["critics"], config["seed"], config["noise_relative"], config["hidden"]) == ("min", 7, True, 16)
+
+
+def test_the_default_folder_is_named_after_the_run(here):
+    assert main(["train", "dsacc/Catch-v0", "--preset", "efficient", "--steps", "30", *TINY]) == 0
+    (run,) = (here / "runs").iterdir()
+    assert run.name.startswith("dsacc-Catch-v0-dsac-m-s0-")
+
+
+def test_evaluate_prints_a_table_or_nothing_but_json(here, capsys):
+    main(["train", "CartPole-v1", "--steps", "60", "--out", "run", *TINY])
+    capsys.readouterr()
+    assert main(["evaluate", "run", "--episodes", "3"]) == 0
+    assert "CartPole-v1" in capsys.readouterr().out
+    assert main(["evaluate", "run", "--episodes", "3", "--format", "json", "--policy", "sampled"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    fields = "env agent train_seed eval_seed step shift severity mode policy returns lengths"
+    assert row.keys() == set(fields.split())
+    assert (len(row["returns"]), row["severity"], row["policy"]) == (3, None, "sampled")
+    assert len(list((here / "run" / "evaluations").glob("*.json"))) == 2
+    assert main(["evaluate", "run", "--shifts", "hail"]) == 2
+    assert "unknown shift 'hail'" in said(capsys)[-1]
+
+
+def test_help_explains_every_option_with_its_default(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "standard deviation of that noise, in units of Q (default: 1)" in text
+    assert "agent steps between target updates (default: 1; paper: 8000)" in text
+
+
+def test_python_dash_m_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "dsacc", "train", "CartPole-v1", "--steps", "0"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.strip() == "dsacc: --steps must be at least 1, not 0"
