@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 
 class Probe(gym.Env[Any, Any]):
-    """Base: a Box observation of the state and a constant 1 (so that state 0 is not all zeros), and `actions` actions."""
+    """Base: a Box observation of the state and a constant 1, so that state 0 is not all zeros."""
 
     actions = 2
 

@@ -15,7 +15,7 @@ def said(capsys) -> list[str]:
     return capsys.readouterr().err.strip().splitlines()
 
 
-@pytest.fixture()
+@pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -73,7 +73,9 @@ def test_train_says_what_it_found_and_what_to_do_next(here, capsys):
 
 
 def test_options_reach_the_run(here):
-    options = "--noise-std 0.5 --alpha none --fixed-lambda 0.25 --no-clip-rewards --critics min --seed 7 --noise-relative"
+    options = (
+        "--noise-std 0.5 --alpha none --fixed-lambda 0.25 --no-clip-rewards --critics min --seed 7 --noise-relative"
+    )
     assert main(["train", "CartPole-v1", "--steps", "60", "--out", "run", *TINY, *options.split()]) == 0
     config = json.loads((here / "run" / "config.json").read_text())["config"]
     assert (config["noise_std"], config["alpha"], config["fixed_lambda"]) == (0.5, None, 0.25)

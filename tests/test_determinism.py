@@ -28,7 +28,11 @@ def digest(*arguments: str) -> str:
 
 @pytest.mark.parametrize(
     ("env", "constraint", "preset"),
-    [("CartPole-v1", "mean", "classic"), ("CartPole-v1", "both", "classic"), ("dsacc/Catch-v0", "variance", "efficient")],
+    [
+        ("CartPole-v1", "mean", "classic"),
+        ("CartPole-v1", "both", "classic"),
+        ("dsacc/Catch-v0", "variance", "efficient"),
+    ],
 )
 def test_same_seed_gives_the_same_parameter_hash_in_two_fresh_processes(env, constraint, preset):
     first = digest(env, constraint, preset, "0")

@@ -72,7 +72,10 @@ def test_learn_returns_the_model_and_goes_on_where_it_was():
     assert model.learn(60) is model
     assert model.learn(40).step == 100
     straight = DSAC(ActionMatters(), **TINY).learn(100)
-    assert all(torch.equal(a, b) for a, b in zip(model.learner.state().values(), straight.learner.state().values(), strict=True))
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(model.learner.state().values(), straight.learner.state().values(), strict=True)
+    )
 
 
 def test_a_loaded_agent_learns_on(tmp_path):
@@ -105,7 +108,7 @@ def test_steps_must_be_positive_and_whole(steps, tmp_path):
 @pytest.mark.parametrize("what", ["observation", "reward"])
 def test_numbers_that_are_not_finite_stop_the_run_with_a_sentence(bad, what, tmp_path):
     model = DSAC(Spoiled(at=30, **{what: bad}), **TINY)
-    with pytest.raises(EnvError, match="finite|NaN or infinity"):
+    with pytest.raises(EnvError, match=r"finite|NaN or infinity"):
         model.learn(100, out=tmp_path / "run")
     status = json.loads((tmp_path / "run" / "status.json").read_text())
     assert status["state"] == "failed"

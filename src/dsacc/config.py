@@ -31,9 +31,7 @@ def _option(
     choices: tuple[str, ...] | None = None,
 ) -> Any:
     """A field with its explanation and its range: `low` and `high` inclusive, `above` exclusive."""
-    return field(
-        default=default, metadata={"help": help, "low": low, "high": high, "above": above, "choices": choices}
-    )
+    return field(default=default, metadata={"help": help, "low": low, "high": high, "above": above, "choices": choices})
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ class Config:
     )
     target_entropy_steps: int = _option(100_000, "length of that schedule, in agent steps", low=1)
     critic_entropy: float = _option(
-        1.0, "weight of the entropy bonus in the critics' target; 0 decouples them", low=0.0, high=1.0
+        0.0, "weight of the entropy bonus in the critics' target; 0 decouples them", low=0.0, high=1.0
     )
     entropy_penalty: float = _option(0.0, "weight of Zhou 2022's penalty on changes of entropy; 0 is off", low=0.0)
 
@@ -198,6 +196,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "target_tau": 1.0,
         "target_every": 8_000,
         "target_entropy_ratio": 0.89,
+        "critic_entropy": 1.0,
         "log_every": 2_000,
     },
     # Pixels from little data: one encoder for all, several-step returns, critics without the entropy bonus.
@@ -206,7 +205,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "replay_size": 100_000,
         "train_every": 1,
         "batch_size": 32,
-        "n_step": 5,
+        "n_step": 10,
         "clip_rewards": True,
         "shared_trunk": True,
         "hidden": 256,
@@ -214,7 +213,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "adam_eps": 1.5e-4,
         "grad_clip": 10.0,
         "critic_loss": "huber",
-        "critic_entropy": 0.0,
+        "initial_alpha": 0.05,
         "target_entropy_ratio": 0.5,
     },
 }

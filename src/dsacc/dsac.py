@@ -70,8 +70,6 @@ class DSAC:
         """
         if isinstance(total_steps, bool) or int(total_steps) != total_steps or total_steps < 1:
             raise ConfigError(f"steps must be a whole number of at least 1, not {total_steps}")
-        if self.env is None:
-            raise ModelError("this agent was loaded without an environment; use DSAC.load(path, env=...) to train on")
         until = self.step + int(total_steps)
         folder = None if out is None else RunFolder(out, self.config, until)
         if folder is not None and self.step > 0:
@@ -79,11 +77,20 @@ class DSAC:
         if folder is not None and folder.found == "finished":
             self._take(read_model(latest_model(folder.path)))
             return self
-        self._trainer = self._trainer or Trainer(self.config, self.env, self.learner, self.streams)
+        trainer = self.prepare()
         if folder is not None:
             folder.start({"device": str(self.learner.device), "threads": torch.get_num_threads()})
-        self._run(self._trainer, until, folder, progress_bar, callback)
+        self._run(trainer, until, folder, progress_bar, callback)
         return self
+
+    def prepare(self) -> Trainer:
+        """Reset the environment and allocate the replay memory; `learn` does it where it has not been done."""
+        if self.env is None:
+            raise ModelError("this agent was loaded without an environment; use DSAC.load(path, env=...) to train on")
+        if self._trainer is None:
+            self._trainer = Trainer(self.config, self.env, self.learner, self.streams)
+            self._trainer.step = self.step
+        return self._trainer
 
     def _run(
         self,
@@ -144,9 +151,7 @@ class DSAC:
         return write_model(path, self._model_file())
 
     @classmethod
-    def load(
-        cls, path: str | Path, env: gym.Env[Any, Any] | str | None = None, *, device: str = "cpu"
-    ) -> "DSAC":
+    def load(cls, path: str | Path, env: gym.Env[Any, Any] | str | None = None, *, device: str = "cpu") -> "DSAC":
         """Read a saved agent (or a run folder's newest). Nothing in the file is executed.
 
         With `env` it can learn on, with a fresh replay memory.
@@ -161,7 +166,7 @@ class DSAC:
             if actions != file.actions or there.spec != observations.spec:
                 raise ModelError(
                     f"the agent in {path} was trained on {file.config.env} with {file.actions} actions and "
-                    f"observations {observations.spec.shape}; the environment given has {actions} and {there.spec.shape}"
+                    f"observations {observations.spec.shape}; this environment has {actions} and {there.spec.shape}"
                 )
         model._build(file.config, observations, file.actions, device)
         model._take(file)

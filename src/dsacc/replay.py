@@ -49,9 +49,15 @@ class Replay:
         return sum(a.nbytes for a in (self.observations, self.actions, self.rewards, self.entropies, self.after))
 
     def add(
-        self, observation: Array, action: int, reward: float, terminated: bool, truncated: bool, next_observation: Array,
+        self,
+        observation: Array,
+        action: int,
+        reward: float,
+        terminated: bool,
+        truncated: bool,
+        next_observation: Array,
         entropy: float = 0.0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """One agent step. `next_observation` is kept only where the episode was cut off."""
         after = _TERMINATED if terminated else _TRUNCATED if truncated else _GOES_ON
         self._write(observation, action, reward, entropy, after)
@@ -109,7 +115,8 @@ class Replay:
             after = np.where(inside, self.after[here % self.capacity], _GOES_ON)
             ends = open_B & inside & (after != _GOES_ON)
             open_B = open_B & ~ends
-        return start & (~open_B | (ages + self.n_step < self.written))
+        complete: Array = start & (~open_B | (ages + self.n_step < self.written))
+        return complete
 
     def can_sample(self) -> bool:
         """Whether at least one transition is complete. Once true it stays true."""

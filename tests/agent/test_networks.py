@@ -47,7 +47,7 @@ def test_pixels_are_divided_by_255_once():
     with torch.no_grad():
         network.body[0].weight.fill_(1.0)
         network.body[0].bias.zero_()
-    assert network(torch.full((1, 1, 2, 2), 255, dtype=torch.uint8))[0, 0] == pytest.approx(4.0)
+    assert network(torch.full((1, 1, 2, 2), 255, dtype=torch.uint8))[0, 0].item() == pytest.approx(4.0)
 
 
 def test_discrete_observations_are_one_hot():

@@ -58,8 +58,8 @@ class Learner:
             initialise(network, generator)
             network.to(self.device)
         self.target_critics = copy.deepcopy(self.critics).requires_grad_(False)
-        self._online_parameters = list(self.critics.parameters())
-        self._target_parameters = list(self.target_critics.parameters())
+        self._online_parameters: list[Tensor] = list(self.critics.parameters())
+        self._target_parameters: list[Tensor] = list(self.target_critics.parameters())
         start = config.initial_alpha if config.alpha is None else config.alpha
         self.log_alpha = torch.tensor(math.log(start) if start > 0 else -math.inf, device=self.device)
         self.log_alpha.requires_grad_(config.alpha is None)
@@ -67,7 +67,7 @@ class Learner:
         self.actor_optimizer = self._adam(list(self.actor.parameters()))
         self.alpha_optimizer = self._adam([self.log_alpha])
 
-    def _adam(self, parameters: list[nn.Parameter] | list[Tensor]) -> torch.optim.Adam:
+    def _adam(self, parameters: list[Tensor]) -> torch.optim.Adam:
         c = self.config
         return torch.optim.Adam(parameters, lr=c.learning_rate, eps=c.adam_eps, fused=self.device.type != "mps")
 
@@ -86,9 +86,7 @@ class Learner:
         """H_target at this agent step: constant, or on its way along the linear schedule."""
         c = self.config
         end = c.target_entropy_ratio if c.target_entropy_final is None else c.target_entropy_final
-        return target_entropy(
-            self.actions, linear_schedule(c.target_entropy_ratio, end, step / c.target_entropy_steps)
-        )
+        return target_entropy(self.actions, linear_schedule(c.target_entropy_ratio, end, step / c.target_entropy_steps))
 
     # --- acting ---
 
@@ -107,7 +105,8 @@ class Learner:
         # 1. Critics: regress both to R + gamma^m (1 - terminated) V(s'), V from target critics and the online actor.
         with torch.no_grad():
             next_log_pi_BA = torch.log_softmax(self.policy_logits(batch.next_observation), dim=-1)
-            next_q_BA = combine_critics(*self.target_critics(batch.next_observation), c.critics)  # type: ignore[arg-type]
+            next_q1_BA, next_q2_BA = self.target_critics(batch.next_observation)
+            next_q_BA = combine_critics(next_q1_BA, next_q2_BA, c.critics)  # type: ignore[arg-type]
             next_v_B = soft_value(next_log_pi_BA.exp(), next_log_pi_BA, next_q_BA, alpha, c.critic_entropy)
             return_B = n_step_return(batch.rewards_BN, c.gamma)
             target_B = bellman_target(return_B, c.gamma**batch.steps_B, batch.terminated_B, next_v_B)
@@ -158,7 +157,6 @@ class Learner:
         """5. Target critics: Polyak, theta' <- tau theta + (1 - tau) theta'."""
         torch._foreach_lerp_(self._target_parameters, self._online_parameters, self.config.target_tau)
 
-
     # --- saving ---
 
     def state(self) -> dict[str, Tensor]:
@@ -204,7 +202,7 @@ class Learner:
         """One step down the loss; a loss that is not finite is refused before it reaches the weights."""
         _require_finite(loss, name)
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         if self.config.grad_clip > 0:
             parameters = [p for group in optimizer.param_groups for p in group["params"]]
             nn.utils.clip_grad_norm_(parameters, self.config.grad_clip)

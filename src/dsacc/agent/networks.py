@@ -1,6 +1,7 @@
 """Encoders and heads. An encoder turns observations into features, a head features into one number an action."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,9 @@ def choose_encoder(config: Config, spec: ObservationSpec) -> str:
     """`auto`: the mlp for anything but pictures; for pictures `small` with a shared trunk, else `nature`."""
     if config.encoder != "auto":
         if config.encoder != "mlp" and spec.kind != "image":
-            raise ConfigError(f"encoder {config.encoder!r} needs pictures, but the observation is a {spec.kind}; use mlp")
+            raise ConfigError(
+                f"encoder {config.encoder!r} needs pictures, but the observation is a {spec.kind}; use mlp"
+            )
         return config.encoder
     if spec.kind != "image" or min(spec.shape[1:]) < 16:
         return "mlp"
@@ -33,7 +36,7 @@ class Encoder(nn.Module):
         self.kind = choose_encoder(config, spec)
         if self.kind == "mlp":
             widths = [spec.width] + [config.hidden] * config.hidden_layers
-            self.body = nn.Sequential(*_relu_layers(nn.Linear(a, b) for a, b in zip(widths, widths[1:], strict=False)))
+            self.body = nn.Sequential(*_relu_layers(nn.Linear(a, b) for a, b in pairwise(widths)))
         else:
             self.convolutions = nn.Sequential(*_relu_layers(_convolutions(self.kind, spec)))
             flat = self.convolutions(torch.zeros(1, *spec.shape)).numel()
@@ -55,7 +58,9 @@ def _convolutions(kind: str, spec: ObservationSpec) -> list[nn.Module]:
     channels = spec.shape[0]
     if kind == "nature":  # Mnih 2015
         if min(spec.shape[1:]) < 36:
-            raise ConfigError(f"encoder 'nature' needs pictures of 36x36 or more, not {spec.shape[1:]}; use small or mlp")
+            raise ConfigError(
+                f"encoder 'nature' needs pictures of 36x36 or more, not {spec.shape[1:]}; use small or mlp"
+            )
         return [nn.Conv2d(channels, 32, 8, 4), nn.Conv2d(32, 64, 4, 2), nn.Conv2d(64, 64, 3, 1)]
     if min(spec.shape[1:]) < 25:  # the small trunk's 5x5 windows of stride 5, twice, do not fit
         if min(spec.shape[1:]) < 8:

@@ -6,9 +6,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-CELLS = 12  # columns and rows
-PIXELS = 7  # of a cell: the screen is 84 x 84
-PADDLE = 3  # cells wide
+CELLS = 7  # columns and rows
+PIXELS = 12  # of a cell: the screen is 84 x 84
+PADDLE = 2  # cells wide
 BEST_SCORE = 1.0  # per ball; any column can be reached in time
 RANDOM_SCORE = 2 * PADDLE / CELLS - 1  # per ball, of any player that does not look: PADDLE of the CELLS columns catch
 
@@ -68,11 +68,10 @@ class Catch(gym.Env[np.ndarray[Any, Any], np.int64]):
     def _screen(self) -> np.ndarray[Any, Any]:
         screen = self._background.copy()
         x = self._paddle * PIXELS
-        screen[-PIXELS + 1 : -1, x : x + PADDLE * PIXELS] = _PADDLE
+        screen[-PIXELS + 3 : -3, x : x + PADDLE * PIXELS] = _PADDLE
         y, x = self._row * PIXELS, self._column * PIXELS
         screen[y : y + PIXELS, x : x + PIXELS][self._disc] = _BALL
         return screen
 
     def render(self) -> np.ndarray[Any, Any]:
         return self._screen()
-

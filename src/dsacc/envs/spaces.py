@@ -39,7 +39,7 @@ class Observations:
         return self._convert(array)
 
     def is_single(self, observation: Any) -> bool:
-        return np.shape(observation) == self.raw_shape
+        return bool(np.shape(observation) == self.raw_shape)
 
 
 def _understand(space: spaces.Space[Any]) -> tuple[ObservationSpec, Callable[[Array], Array]]:
@@ -61,7 +61,9 @@ def _understand(space: spaces.Space[Any]) -> tuple[ObservationSpec, Callable[[Ar
         size = int(np.prod(space.shape))
         scale = np.float32(1 / 255 if space.dtype == np.uint8 else 1)
         return ObservationSpec("vector", (size,)), lambda x: _floats(x.reshape(len(x), -1)) * scale
-    hint = "wrap it with gymnasium.wrappers.FlattenObservation" if isinstance(space, (spaces.Dict, spaces.Tuple)) else ""
+    hint = (
+        "wrap it with gymnasium.wrappers.FlattenObservation" if isinstance(space, (spaces.Dict, spaces.Tuple)) else ""
+    )
     raise EnvError(
         f"observations of type {type(space).__name__} are not supported"
         + (f"; {hint}" if hint else "; use Box, Discrete, MultiDiscrete or MultiBinary")
@@ -143,7 +145,7 @@ def space_from_json(data: dict[str, Any]) -> spaces.Space[Any]:
     if kind == "Box":
         dtype = np.dtype(data["dtype"])
         low, high = (0, 255) if dtype == np.uint8 else (-1, 1)
-        return spaces.Box(low, high, tuple(data["shape"]), dtype.type)  # type: ignore[arg-type]
+        return spaces.Box(low, high, tuple(data["shape"]), dtype.type)
     if kind == "Discrete":
         return spaces.Discrete(data["n"], start=data["start"])
     if kind == "MultiDiscrete":

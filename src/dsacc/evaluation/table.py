@@ -24,22 +24,19 @@ def save_rows(run: Path, rows: list[Row]) -> Path:
 
 
 def print_table(rows: list[Row], title: str | None = None, console: Console | None = None) -> None:
-    """Mean, spread, and range of the raw scores; one line a condition."""
+    """Mean, spread and range of the raw scores; one line a condition. What all rows share goes into the title."""
+    keys = {"env": "environment", "agent": "agent", "train_seed": "seed", "shift": "condition", "policy": "policy"}
+    shared = [k for k in keys if len({str(row[k]) for row in rows}) == 1 and k in ("env", "policy")]
+    title = title or ", ".join(str(rows[0][k]) for k in shared)
     table = Table(title=title, title_justify="left")
-    for column in ("environment", "agent", "seed", "condition", "policy"):
-        table.add_column(column)
+    for key, column in keys.items():
+        if key not in shared:
+            table.add_column(column, no_wrap=True)
     for column in ("episodes", "mean", "std", "min", "max"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
         scores = np.asarray(row["returns"])
         figures = (scores.mean(), scores.std(), scores.min(), scores.max())
-        table.add_row(
-            str(row["env"]),
-            str(row["agent"]),
-            str(row["train_seed"]),
-            str(row["shift"]),
-            str(row["policy"]),
-            str(len(scores)),
-            *(f"{x:.2f}" for x in figures),
-        )
+        cells = [str(row[k]) for k in keys if k not in shared]
+        table.add_row(*cells, str(len(scores)), *(f"{x:.2f}" for x in figures))
     (console or Console()).print(table)

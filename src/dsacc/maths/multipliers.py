@@ -1,4 +1,4 @@
-"""Lambda, one per state: the clipped root of g(lambda) = E_pi(lambda)[f] - target, exact and unable to leave its bounds.
+"""Lambda, one per state: the clipped root of g(lambda) = E_pi(lambda)[f] - target, exact and never out of its bounds.
 
 Both constraints have one shape. With T the temperature in the constrained policy's exponent (alpha in the `tempered`
 form, 1 in the `plain` form of the appendix) and d = (f - target) / T,
@@ -92,9 +92,7 @@ def joint_multipliers(
     mean_B, variance_B = _row(mean_target, q_BA, "mean_target"), _row(variance_target, q_BA, "variance_target")
     peak_B = q_BA.amax(dim=-1)
     v_BA = _squared_deviation(q_BA, _row(mu, q_BA, "mu"))
-    first = _problem(
-        q_BA - peak_B[:, None], mean_B - peak_B, torch.maximum(q_BA.abs().amax(dim=-1), mean_B.abs()), T_B
-    )
+    first = _problem(q_BA - peak_B[:, None], mean_B - peak_B, torch.maximum(q_BA.abs().amax(dim=-1), mean_B.abs()), T_B)
     second = _problem(v_BA, variance_B, torch.maximum(v_BA.amax(dim=-1), variance_B.abs()), T_B)
     return _solve_two(_base(q_BA, T_B), first, second)
 
@@ -255,8 +253,11 @@ def _held(y_BK: Tensor, g_BK: Tensor, size_BK: Tensor, noise_BK: Tensor) -> Tens
 def _inward_direction(
     y_BK: Tensor, g_BK: Tensor, covariance: tuple[Tensor, Tensor, Tensor], held_BK: Tensor, size_BK: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Newton's direction, no longer than the box, and whether a bound bent it. A coordinate that it would push through its bound is held and the
-    rest solved again: projecting such a step would leave one that need not descend."""
+    """Newton's direction, no longer than the box, and whether a bound bent it.
+
+    A coordinate that would be pushed through its bound is held and the rest solved again: a step that was projected
+    instead need not descend.
+    """
     direction_BK = _newton_direction(g_BK, covariance, held_BK)
     pushed_BK = ((y_BK <= 0) & (direction_BK < 0)) | ((y_BK >= size_BK) & (direction_BK > 0))
     direction_BK = _newton_direction(g_BK, covariance, held_BK | pushed_BK)

@@ -47,7 +47,8 @@ def variance_constrained(q_BA: Tensor, lam: Number, mu: Number, alpha: Number) -
 
 def entropy(pi_BA: Tensor) -> Tensor:
     """H(pi) = -sum_a pi(a) log pi(a), with 0 log 0 = 0. [B, A] -> [B]."""
-    return -torch.special.xlogy(pi_BA, pi_BA).sum(dim=-1)
+    summand_BA: Tensor = torch.special.xlogy(pi_BA, pi_BA)
+    return -summand_BA.sum(dim=-1)
 
 
 def target_entropy(actions: int, ratio: float) -> float:

@@ -19,9 +19,7 @@ def combine_critics(q1_BA: Tensor, q2_BA: Tensor, how: Combine = "average") -> T
     raise ValueError(f"critics are combined by 'average' or 'min', not {how!r}")
 
 
-def soft_value(
-    pi_BA: Tensor, log_pi_BA: Tensor, q_BA: Tensor, alpha: Number, entropy_weight: float = 1.0
-) -> Tensor:
+def soft_value(pi_BA: Tensor, log_pi_BA: Tensor, q_BA: Tensor, alpha: Number, entropy_weight: float = 1.0) -> Tensor:
     """V(s) = sum_a pi(a|s) (Q(s,a) - w alpha log pi(a|s)). [B, A] -> [B].
 
     w = 1 is soft actor-critic; w = 0 leaves the entropy bonus out of the critic (decoupled critic entropy). The paper

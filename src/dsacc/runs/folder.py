@@ -121,7 +121,6 @@ def latest_model(path: str | Path) -> Path:
     return found[-1]
 
 
-
 def versions() -> dict[str, str]:
     """What a repeat would need to match, bit for bit."""
     packages = {name: metadata.version(name) for name in ("dsacc", "torch", "numpy", "gymnasium")}
