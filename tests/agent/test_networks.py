@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dsacc.agent.networks import Actor, Critics, Encoder, choose_encoder, initialise
+from dsacc.agent.networks import Actor, Critics, Encoder, choose_encoder, initialise, scaled
 from dsacc.agent.observation import ObservationSpec
 from dsacc.config import make_config
 from dsacc.errors import ConfigError
@@ -33,7 +33,7 @@ def test_auto_picks_the_encoder_by_the_observation(settings, spec, kind):
 def test_pictures_of_any_size_become_features(shape, encoder):
     spec = ObservationSpec("image", shape)
     network = Encoder(make_config(encoder=encoder, hidden=32), spec)
-    assert network(torch.randint(0, 256, (2, *shape), dtype=torch.uint8)).shape == (2, 32)
+    assert network(scaled(torch.randint(0, 256, (2, *shape), dtype=torch.uint8))).shape == (2, 32)
 
 
 def test_nature_cnn_is_the_published_one():
@@ -47,7 +47,7 @@ def test_pixels_are_divided_by_255_once():
     with torch.no_grad():
         network.body[0].weight.fill_(1.0)
         network.body[0].bias.zero_()
-    assert network(torch.full((1, 1, 2, 2), 255, dtype=torch.uint8))[0, 0].item() == pytest.approx(4.0)
+    assert network(scaled(torch.full((1, 1, 2, 2), 255, dtype=torch.uint8)))[0, 0].item() == pytest.approx(4.0)
 
 
 def test_discrete_observations_are_one_hot():

@@ -88,12 +88,13 @@ class Rows:
 
 
 def random_rows(rng: np.random.Generator, form: str, batch: int, actions: int, spreads: tuple[float, float]) -> Rows:
-    """std(Q)/T between 10^spreads, some ties; targets near what a known pair of multipliers reaches, or anywhere."""
+    """std(Q)/T between 10^spreads, ties and offsets; targets near what a known pair of multipliers reaches, or anywhere."""
     alpha = 10 ** rng.uniform(-1, 1, batch)
     T = alpha if form == "tempered" else np.ones(batch)
     std = 10 ** rng.uniform(*spreads, batch) * T
     q = rng.standard_normal((batch, actions))
     q = np.where(rng.random((batch, 1)) < 0.2, np.round(q), q) * std[:, None]
+    q += np.where(rng.random(batch) < 0.3, rng.uniform(-1e6, 1e6, batch), 0.0)[:, None]
     mu = (rng.dirichlet(np.ones(actions), batch) * q).sum(axis=1) + 0.3 * std * rng.standard_normal(batch)
     rows = Rows(form, q, mu, np.zeros((batch, 2)), alpha)
     f = rows.f
@@ -202,7 +203,9 @@ def test_every_multiplier_is_slack_binding_or_solved(form: str, seed: int) -> No
     assert np.mean(unsettled) < 0.05  # Newton settles nearly all, bisection takes the rest
 
 
-numbers = st.one_of(st.floats(-1e3, 1e3), st.floats(-2.0, 2.0), st.integers(-3, 3).map(float))
+numbers = st.one_of(st.floats(-1e3, 1e3), st.floats(-2.0, 2.0), st.integers(-3, 3).map(float)).map(
+    lambda x: x if abs(x) > 1e-100 else 0.0  # the square of anything smaller may have lost digits
+)
 
 
 @st.composite
@@ -251,7 +254,6 @@ def test_with_one_target_slack_the_other_is_solved_alone(form: Any, slack: int) 
         assert (found[:, slack] == 0).all()
         np.testing.assert_allclose(found[settled, 1 - slack], alone[settled], rtol=0, atol=1e-9)
         inside += ((alone > 0) & (alone < 1) & settled).sum()
-    print(inside)
     assert inside > 500
 
 

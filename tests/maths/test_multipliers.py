@@ -199,7 +199,9 @@ def test_twenty_iterations_suffice_for_the_mean_up_to_a_spread_of_a_thousand_tem
 
 # --- what holds of any answer ----------------------------------------------------------------------------------------
 
-numbers = st.one_of(st.floats(-1e6, 1e6), st.floats(-2.0, 2.0), st.integers(-3, 3).map(float))
+numbers = st.one_of(st.floats(-1e6, 1e6), st.floats(-2.0, 2.0), st.integers(-3, 3).map(float)).map(
+    lambda x: x if abs(x) > 1e-100 else 0.0  # the square of anything smaller may have lost digits
+)
 
 
 @st.composite

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from dsacc.agent.constraint import constraint_terms, noise_shape, penalty, report
-from dsacc.agent.networks import Actor, Critics, initialise
+from dsacc.agent.networks import Actor, Critics, initialise, scaled
 from dsacc.agent.observation import ObservationSpec
 from dsacc.config import Config
 from dsacc.errors import TrainingDiverged
@@ -93,6 +93,9 @@ class Learner:
     @torch.no_grad()
     def policy_logits(self, observation: Tensor) -> Tensor:
         """The actor's logits [B, A]."""
+        return self._logits(scaled(observation))
+
+    def _logits(self, observation: Tensor) -> Tensor:
         features = self.critics.encoders[0](observation) if self.actor.encoder is None else observation
         return self.actor(observation, features)
 
@@ -101,27 +104,28 @@ class Learner:
     def update(self, batch: Batch, noise: Tensor, step: int) -> dict[str, Tensor]:
         """One update from `batch`; `step` is the agent step, for the entropy schedule. Returns what to log."""
         c, alpha = self.config, self.alpha
+        observation, next_observation = scaled(batch.observation), scaled(batch.next_observation)
 
         # 1. Critics: regress both to R + gamma^m (1 - terminated) V(s'), V from target critics and the online actor.
         with torch.no_grad():
-            next_log_pi_BA = torch.log_softmax(self.policy_logits(batch.next_observation), dim=-1)
-            next_q1_BA, next_q2_BA = self.target_critics(batch.next_observation)
+            next_log_pi_BA = torch.log_softmax(self._logits(next_observation), dim=-1)
+            next_q1_BA, next_q2_BA = self.target_critics(next_observation)
             next_q_BA = combine_critics(next_q1_BA, next_q2_BA, c.critics)  # type: ignore[arg-type]
             next_v_B = soft_value(next_log_pi_BA.exp(), next_log_pi_BA, next_q_BA, alpha, c.critic_entropy)
             return_B = n_step_return(batch.rewards_BN, c.gamma)
             target_B = bellman_target(return_B, c.gamma**batch.steps_B, batch.terminated_B, next_v_B)
-        features = self.critics.features(batch.observation)
+        features = self.critics.features(observation)
         q1_BA, q2_BA = self.critics.q_values(features)
-        q_loss = self._critic_loss(q1_BA, q2_BA, target_B, batch)
+        q_loss = self._critic_loss(q1_BA, q2_BA, target_B, observation, batch.action_B)
         self._minimise(q_loss, self.critic_optimizer, "critic_loss")
 
         # 2. Constraint: targets from the critics, noise, and lambda solved on this minibatch. Separate critics are
         #    evaluated again after their step; a shared trunk runs once, so its Q is the one from before the step.
         if not c.shared_trunk:
             with torch.no_grad():
-                q1_BA, q2_BA = self.critics(batch.observation)
+                q1_BA, q2_BA = self.critics(observation)
         q_BA = combine_critics(q1_BA, q2_BA, c.critics).detach()  # type: ignore[arg-type]
-        log_pi_BA = torch.log_softmax(self.actor(batch.observation, features[0]), dim=-1)
+        log_pi_BA = torch.log_softmax(self.actor(observation, features[0]), dim=-1)
         pi_BA = log_pi_BA.exp()
         _require_finite(q_BA.sum(), "Q")
         terms = constraint_terms(c, q_BA, pi_BA, alpha, noise)
@@ -183,15 +187,17 @@ class Learner:
                 values.setdefault(int(index), {})[field] = value
             optimizer.load_state_dict({"state": values, "param_groups": optimizer.state_dict()["param_groups"]})
 
-    def _critic_loss(self, q1_BA: Tensor, q2_BA: Tensor, target_B: Tensor, batch: Batch) -> Tensor:
+    def _critic_loss(
+        self, q1_BA: Tensor, q2_BA: Tensor, target_B: Tensor, observation: Tensor, action_B: Tensor
+    ) -> Tensor:
         """Both critics' losses, added."""
-        c, chosen_B1 = self.config, batch.action_B[:, None]
+        c, chosen_B1 = self.config, action_B[:, None]
         predictions = [q_BA.gather(1, chosen_B1).squeeze(1) for q_BA in (q1_BA, q2_BA)]
         if c.q_clip == 0:
             losses = [critic_loss(p_B, target_B, c.critic_loss) for p_B in predictions]  # type: ignore[arg-type]
         else:
             with torch.no_grad():
-                anchors = [q_BA.gather(1, chosen_B1).squeeze(1) for q_BA in self.target_critics(batch.observation)]
+                anchors = [q_BA.gather(1, chosen_B1).squeeze(1) for q_BA in self.target_critics(observation)]
             losses = [
                 clipped_critic_loss(p_B, target_B, a_B, c.q_clip, c.critic_loss)  # type: ignore[arg-type]
                 for p_B, a_B in zip(predictions, anchors, strict=True)

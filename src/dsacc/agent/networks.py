@@ -27,8 +27,13 @@ def choose_encoder(config: Config, spec: ObservationSpec) -> str:
     return "nature"
 
 
+def scaled(observation: Tensor) -> Tensor:
+    """Pictures from uint8 to [0, 1]; anything else as it is. Done once a minibatch, for all networks."""
+    return observation.float().div_(255) if observation.dtype == torch.uint8 else observation
+
+
 class Encoder(nn.Module):
-    """Observations to features [B, F]. Pictures arrive as uint8 and are divided by 255 here."""
+    """Observations, scaled by `scaled`, to features [B, F]."""
 
     def __init__(self, config: Config, spec: ObservationSpec) -> None:
         super().__init__()
@@ -47,8 +52,6 @@ class Encoder(nn.Module):
         if self.spec.kind == "discrete":
             parts = [F.one_hot(observation[:, i], n) for i, n in enumerate(self.spec.categories)]
             return self.body(torch.cat(parts, dim=1).float())
-        if self.spec.kind == "image":
-            observation = observation.float() / 255
         if self.kind != "mlp":
             observation = self.convolutions(observation)
         return self.body(observation.flatten(1))
