@@ -88,7 +88,7 @@ class Rows:
 
 
 def random_rows(rng: np.random.Generator, form: str, batch: int, actions: int, spreads: tuple[float, float]) -> Rows:
-    """std(Q)/T between 10^spreads, ties and offsets; targets near what a known pair of multipliers reaches, or anywhere."""
+    """std(Q)/T between 10^spreads, ties and offsets; targets that a known pair of multipliers meets, or anywhere."""
     alpha = 10 ** rng.uniform(-1, 1, batch)
     T = alpha if form == "tempered" else np.ones(batch)
     std = 10 ** rng.uniform(*spreads, batch) * T
@@ -98,9 +98,8 @@ def random_rows(rng: np.random.Generator, form: str, batch: int, actions: int, s
     mu = (rng.dirichlet(np.ones(actions), batch) * q).sum(axis=1) + 0.3 * std * rng.standard_normal(batch)
     rows = Rows(form, q, mu, np.zeros((batch, 2)), alpha)
     f = rows.f
-    known = rng.uniform(-0.3, 1.3, (batch, 2)) * np.maximum(1.0, f.std(axis=2) / T[:, None]) ** -rng.uniform(
-        0, 1, (batch, 2)
-    )
+    steepness = np.maximum(1.0, f.std(axis=2) / T[:, None])
+    known = rng.uniform(-0.3, 1.3, (batch, 2)) * steepness ** -rng.uniform(0, 1, (batch, 2))
     reached = (rows.policy(known)[:, None] * f).sum(axis=2)
     anywhere = f.min(axis=2) + rng.uniform(-0.2, 1.2, (batch, 2)) * (f.max(axis=2) - f.min(axis=2))
     rows.targets = np.where(rng.random((batch, 1)) < 0.7, reached, anywhere)

@@ -119,7 +119,8 @@ def _checked(q: Tensor, alpha: Number, form: Form, bounds: Bounds) -> tuple[Tens
 
 
 def _row(x: Number, q_BA: Tensor, name: str) -> Tensor:
-    x_B = torch.as_tensor(x, device=q_BA.device).detach().double()
+    # A Python number becomes float64 at once: by way of float32 it would lose half of its digits.
+    x_B = torch.as_tensor(x, dtype=torch.float64, device=q_BA.device).detach()
     if x_B.dim() > 1 or (x_B.dim() == 1 and x_B.shape[0] not in (1, q_BA.shape[0])):
         raise ValueError(f"{name} must be a number or of shape [{q_BA.shape[0]}], not {tuple(x_B.shape)}")
     if not torch.isfinite(x_B).all():
