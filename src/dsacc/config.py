@@ -50,8 +50,8 @@ class Config:
     train_every: int = _option(2, "agent steps between updates", low=1)
     updates: int = _option(1, "gradient updates each time", low=1)
     batch_size: int = _option(64, "states in a minibatch", low=1)
-    n_step: int = _option(3, "rewards summed before bootstrapping, in agent steps", low=1, high=1_000)
-    gamma: float = _option(0.99, "discount per agent step", low=0.0, high=1.0)
+    n_step: int = _option(5, "rewards summed before bootstrapping, in agent steps", low=1, high=1_000)
+    gamma: float = _option(0.98, "discount per agent step", low=0.0, high=1.0)
     clip_rewards: bool = _option(False, "learn from the reward's sign; reported returns stay raw")
 
     # --- networks ---
@@ -73,7 +73,7 @@ class Config:
     critic_loss: str = _option("mse", "loss of the critics", choices=("mse", "huber"))
     critics: str = _option("average", "how the twin critics become one Q", choices=("average", "min"))
     q_clip: float = _option(0.0, "Q-clip of Zhou 2022: how far Q may leave its target network; 0 is off", low=0.0)
-    target_tau: float = _option(0.005, "share of the critics that goes into their targets", above=0.0, high=1.0)
+    target_tau: float = _option(0.01, "share of the critics that goes into their targets", above=0.0, high=1.0)
     target_every: int = _option(1, "agent steps between target updates", low=1)
 
     # --- entropy ---
@@ -189,6 +189,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "replay_size": 1_000_000,
         "train_every": 4,
         "n_step": 1,
+        "gamma": 0.99,
         "clip_rewards": True,
         "hidden": 512,
         "learning_rate": 3e-4,
@@ -206,6 +207,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "train_every": 1,
         "batch_size": 32,
         "n_step": 10,
+        "gamma": 0.99,
         "clip_rewards": True,
         "shared_trunk": True,
         "hidden": 256,
@@ -213,6 +215,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "adam_eps": 1.5e-4,
         "grad_clip": 10.0,
         "critic_loss": "huber",
+        "target_tau": 0.005,
         "initial_alpha": 0.05,
         "target_entropy_ratio": 0.5,
     },
