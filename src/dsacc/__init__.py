@@ -1,8 +1,26 @@
 """Train discrete-action agents that keep working when what they see changes, and measure how well any agent does."""
 
-from dsacc.dsac import DSAC
-from dsacc.envs import make_env
-from dsacc.evaluation import evaluate
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+
+if TYPE_CHECKING:
+    from dsacc.dsac import DSAC
+    from dsacc.envs import make_env
+    from dsacc.evaluation import evaluate
 
 __version__ = "0.1.0"
 __all__ = ["DSAC", "evaluate", "make_env"]
+
+if "dsacc/Catch-v0" not in gymnasium.registry:
+    gymnasium.register("dsacc/Catch-v0", entry_point="dsacc.envs.catch:Catch", max_episode_steps=10_000)
+
+_HOMES = {"DSAC": "dsacc.dsac", "evaluate": "dsacc.evaluation", "make_env": "dsacc.envs"}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names come when they are asked for, so that `dsacc --help` does not wait for torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dsacc' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

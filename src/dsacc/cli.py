@@ -13,6 +13,7 @@ from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
+from dsacc import __version__
 from dsacc.config import AGENTS, GROUPS, PRESETS, Config, field_type, make_config
 from dsacc.errors import BadInput, ConfigError, DsaccError
 
@@ -27,6 +28,7 @@ class _Parser(argparse.ArgumentParser):
 
 def build_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="dsacc", description="Train discrete-action agents and test how well they hold up.")
+    parser.add_argument("--version", action="version", version=f"dsacc {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     _train_options(commands.add_parser("train", help="train an agent", usage="dsacc train ENV [options]"))
     _evaluate_options(

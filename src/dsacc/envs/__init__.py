@@ -10,9 +10,6 @@ from dsacc.errors import EnvError
 
 __all__ = ["Observations", "check_actions", "check_reward", "env_name", "make_env"]
 
-if "dsacc/Catch-v0" not in gym.registry:
-    gym.register("dsacc/Catch-v0", entry_point="dsacc.envs.catch:Catch", max_episode_steps=10_000)
-
 
 def make_env(name: str, **kwargs: Any) -> gym.Env[Any, Any]:
     """An environment by its Gymnasium id (`CartPole-v1`, `dsacc/Catch-v0`); an unknown id names the nearest one."""
