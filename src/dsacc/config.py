@@ -47,7 +47,7 @@ class Config:
     # --- collecting and replaying ---
     random_steps: int = _option(1_000, "agent steps at the start that act uniformly at random", low=0)
     replay_size: int = _option(100_000, "agent steps kept for replay; the oldest go first", low=2)
-    train_every: int = _option(2, "agent steps between updates", low=1)
+    train_every: int = _option(1, "agent steps between updates", low=1)
     updates: int = _option(1, "gradient updates each time", low=1)
     batch_size: int = _option(64, "states in a minibatch", low=1)
     n_step: int = _option(5, "rewards summed before bootstrapping, in agent steps", low=1, high=1_000)
@@ -65,7 +65,7 @@ class Config:
     hidden_layers: int = _option(2, "hidden layers of the mlp encoder", low=1)
 
     # --- optimiser ---
-    learning_rate: float = _option(1e-3, "Adam's step size, for actor, critics and temperature", above=0.0)
+    learning_rate: float = _option(5e-4, "Adam's step size, for actor, critics and temperature", above=0.0)
     adam_eps: float = _option(1e-8, "Adam's epsilon", above=0.0)
     grad_clip: float = _option(0.0, "largest norm of a network's gradient; 0 is off", low=0.0)
 
@@ -204,7 +204,6 @@ PRESETS: dict[str, dict[str, Any]] = {
     "efficient": {
         "random_steps": 2_000,
         "replay_size": 100_000,
-        "train_every": 1,
         "batch_size": 32,
         "n_step": 10,
         "gamma": 0.99,

@@ -179,7 +179,8 @@ def check_optimal(rows: Rows, solution: Solution) -> None:
     assert (np.abs(solution.residual.numpy() - g) <= rounding).all()
     equal = rows.f.max(axis=2) == rows.f.min(axis=2)
     assert (lam[equal] == 0).all()
-    allowed = rounding + 1e-13 * slope
+    steepness = np.sqrt(slope)  # |dg_k / dlambda_j| is at most the product of the two
+    allowed = rounding + 1e-13 * steepness * steepness.sum(axis=1, keepdims=True)
     assert (g <= noise_floor(rows) + allowed)[(lam == 0) & ~equal].all()
     assert (g >= -allowed)[lam == 1].all()
     assert (np.abs(g) <= allowed)[(lam > 0) & (lam < 1)].all()

@@ -197,6 +197,16 @@ def test_twenty_iterations_suffice_for_the_mean_up_to_a_spread_of_a_thousand_tem
         assert rows.solve().iterations.numpy()[ordinary_B].max() <= 20
 
 
+@both_forms
+@both_kinds
+def test_a_bound_that_holds_is_seen_without_iterating(kind: str, form: str) -> None:
+    solution = random_rows(np.random.default_rng(9), kind, form, 5000, 6).solve()
+    assert solution.at_lower.any()
+    assert solution.at_upper.any()
+    assert (solution.iterations[solution.at_lower | solution.at_upper] == 0).all()
+    assert (solution.iterations[~solution.at_lower & ~solution.at_upper] > 0).all()
+
+
 # --- what holds of any answer ----------------------------------------------------------------------------------------
 
 numbers = st.one_of(st.floats(-1e6, 1e6), st.floats(-2.0, 2.0), st.integers(-3, 3).map(float)).map(
