@@ -9,7 +9,8 @@ from dsacc.maths.losses import (
     temperature_loss,
 )
 from dsacc.maths.moments import Targets, expected_value, expected_variance, perturbed_targets, spread
-from dsacc.maths.multipliers import Solution, joint_multipliers, mean_multiplier, variance_multiplier
+from dsacc.maths.multipliers import joint_multipliers, mean_multiplier, variance_multiplier
+from dsacc.maths.newton import Solution
 from dsacc.maths.policies import (
     boltzmann,
     entropy,

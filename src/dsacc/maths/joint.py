@@ -1,0 +1,143 @@
+"""Two constraints at once: the same convex dual in two unknowns, minimised over a box."""
+
+import torch
+from torch import Tensor
+
+from dsacc.maths.newton import EPS, MAX_ITERATIONS, STEP_TOLERANCE, Problem, Solution, solve_one
+
+
+def solve_two(base_BA: Tensor, first: Problem, second: Problem, max_iterations: int = MAX_ITERATIONS) -> Solution:
+    """Projected Newton on D(y) = logsumexp(base - y1 u1 - y2 u2) over the box 0 <= y_i <= size_i, y = lambda * size."""
+    unit_BKA = torch.stack((first.unit_BA, second.unit_BA), dim=1)
+    size_BK = torch.stack((first.size_B, second.size_B), dim=1)
+    noise_BK = torch.stack((first.noise_B, second.noise_B), dim=1)
+    frozen_BK = torch.stack((first.flat_B, second.flat_B), dim=1)
+    y_BK = torch.zeros_like(size_BK)
+    done_B = frozen_BK.all(dim=1)
+    iterations_B = torch.zeros(len(base_BA), dtype=torch.int64, device=base_BA.device)
+    dual_B = torch.logsumexp(base_BA, dim=-1)
+    for iteration in range(max_iterations):
+        g_BK, covariance = _joint_moments(base_BA, unit_BKA, y_BK)
+        held_BK = _held(y_BK, g_BK, size_BK, noise_BK) | frozen_BK
+        done_B = done_B | (held_BK | (g_BK.abs() <= EPS)).all(dim=1)
+        if bool(done_B.all()):
+            break
+        iterations_B += ~done_B
+        direction_BK, pushed_B = _inward_direction(y_BK, g_BK, covariance, held_BK, size_BK)
+        # Far out the dual is exponential and Newton's steps are too short: try longer ones, while D can tell.
+        far_B = (g_BK * direction_BK).sum(dim=1) > 1e-9 * dual_B.abs().clamp(min=1.0)
+        step_B = torch.where(far_B & (iteration >= 12), 64.0, 1.0).double()
+        next_BK, dual_B = _line_search(base_BA, unit_BKA, size_BK, y_BK, g_BK, dual_B, direction_BK, done_B, step_B)
+        still_B = (direction_BK.abs() <= STEP_TOLERANCE * size_BK).all(dim=1)
+        same_B = (((y_BK <= 0) == (next_BK <= 0)) & ((y_BK >= size_BK) == (next_BK >= size_BK))).all(dim=1)
+        done_B = done_B | (still_B & same_B & ~pushed_B)  # a small step onto a bound is not the last
+        y_BK = next_BK
+    value_BK = y_BK / size_BK
+    if not bool(done_B.all()):
+        rest_B = (~done_B).nonzero().squeeze(1)
+        value_BK[rest_B] = _nested_bisection(base_BA, first, second, rest_B)
+        y_BK = value_BK * size_BK
+    g_BK, _ = _joint_moments(base_BA, unit_BKA, y_BK)
+    scale_BK = torch.stack((first.scale_B, second.scale_B), dim=1)
+    return Solution(value_BK, g_BK * scale_BK, iterations_B, value_BK == 0, value_BK == 1)
+
+
+def _joint_moments(base_BA: Tensor, unit_BKA: Tensor, y_BK: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
+    """E[u] [B, 2], and Var[u1], Cov[u1, u2], Var[u2] under pi(y)."""
+    pi_BA = torch.softmax(base_BA - (y_BK[:, :, None] * unit_BKA).sum(dim=1), dim=-1)
+    mean_BK = (pi_BA[:, None, :] * unit_BKA).sum(dim=-1)
+    centred_BKA = unit_BKA - mean_BK[:, :, None]
+    one_BA, two_BA = centred_BKA[:, 0], centred_BKA[:, 1]
+    covariance = tuple((pi_BA * x_BA).sum(dim=-1) for x_BA in (one_BA * one_BA, one_BA * two_BA, two_BA * two_BA))
+    return mean_BK, (covariance[0], covariance[1], covariance[2])
+
+
+def _held(y_BK: Tensor, g_BK: Tensor, size_BK: Tensor, noise_BK: Tensor) -> Tensor:
+    """Coordinates that a bound holds: at 0 with the constraint met, at the top with it still violated."""
+    return ((y_BK <= 0) & (g_BK <= noise_BK)) | ((y_BK >= size_BK) & (g_BK >= 0))
+
+
+def _inward_direction(
+    y_BK: Tensor, g_BK: Tensor, covariance: tuple[Tensor, Tensor, Tensor], held_BK: Tensor, size_BK: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Newton's direction, no longer than the box, and whether a bound bent it.
+
+    A coordinate that would be pushed through its bound is held and the rest solved again: a step that was projected
+    instead need not descend.
+    """
+    direction_BK = _newton_direction(g_BK, covariance, held_BK)
+    pushed_BK = ((y_BK <= 0) & (direction_BK < 0)) | ((y_BK >= size_BK) & (direction_BK > 0))
+    direction_BK = _newton_direction(g_BK, covariance, held_BK | pushed_BK)
+    longest_B = (direction_BK.abs() / size_BK).amax(dim=1).clamp(min=1.0)
+    return direction_BK / longest_B[:, None], (pushed_BK & ~held_BK).any(dim=1)
+
+
+def _newton_direction(g_BK: Tensor, covariance: tuple[Tensor, Tensor, Tensor], held_BK: Tensor) -> Tensor:
+    """Solve Cov p = E[u] (the dual's gradient is -E[u]) in the free coordinates; a held one stays."""
+    free_BK = (~held_BK).double()
+    rhs_BK = g_BK * free_BK
+    ridge = 1e-14  # two actions, or all mass on one: the covariance is singular
+    a = torch.where(held_BK[:, 0], 1.0, covariance[0] + ridge)
+    c = torch.where(held_BK[:, 1], 1.0, covariance[2] + ridge)
+    b = covariance[1] * free_BK.prod(dim=1)
+    determinant = torch.clamp(a * c - b * b, min=ridge * torch.maximum(a, c))
+    x = (c * rhs_BK[:, 0] - b * rhs_BK[:, 1]) / determinant
+    y = (a * rhs_BK[:, 1] - b * rhs_BK[:, 0]) / determinant
+    return torch.stack((x, y), dim=1)
+
+
+def _line_search(
+    base_BA: Tensor,
+    unit_BKA: Tensor,
+    size_BK: Tensor,
+    y_BK: Tensor,
+    g_BK: Tensor,
+    dual_B: Tensor,
+    direction_BK: Tensor,
+    done_B: Tensor,
+    step_B: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Halve the projected step until the dual falls enough (Armijo); returns the point and its dual.
+
+    A row that cannot fall any more stays where it is.
+    """
+    settled_B = done_B.clone()
+    best_BK, best_dual_B = y_BK.clone(), dual_B.clone()
+    for _ in range(60):
+        trial_BK = (y_BK + step_B[:, None] * direction_BK).clamp(torch.zeros_like(size_BK), size_BK)
+        trial_B = torch.logsumexp(base_BA - (trial_BK[:, :, None] * unit_BKA).sum(dim=1), dim=-1)
+        expected_B = (g_BK * (trial_BK - y_BK)).sum(dim=1)  # the first-order fall
+        enough_B = trial_B <= dual_B - 1e-4 * expected_B + 4 * EPS * dual_B.abs().clamp(min=1.0)
+        take_B = enough_B & ~settled_B
+        best_BK = torch.where(take_B[:, None], trial_BK, best_BK)
+        best_dual_B = torch.where(take_B, trial_B, best_dual_B)
+        settled_B = settled_B | enough_B
+        if bool(settled_B.all()):
+            break
+        step_B = step_B / 2
+    return best_BK, best_dual_B
+
+
+def _rows(p: Problem, rows: Tensor) -> Problem:
+    return Problem(p.unit_BA[rows], p.size_B[rows], p.scale_B[rows], p.noise_B[rows], p.flat_B[rows])
+
+
+def _nested_bisection(base_BA: Tensor, first: Problem, second: Problem, rows: Tensor) -> Tensor:
+    """Bisect lambda_2 on g_2 at the best lambda_1 for it, which also falls monotonically. Slow, and cannot fail."""
+    base_BA, first, second = base_BA[rows], _rows(first, rows), _rows(second, rows)
+
+    def at(lam2_B: Tensor) -> tuple[Tensor, Tensor]:
+        exponent_BA = base_BA - (lam2_B * second.size_B)[:, None] * second.unit_BA
+        lam1_B = solve_one(exponent_BA, first, (0.0, 1.0)).value
+        pi_BA = torch.softmax(exponent_BA - (lam1_B * first.size_B)[:, None] * first.unit_BA, dim=-1)
+        return lam1_B, (pi_BA * second.unit_BA).sum(dim=-1)
+
+    low_B, high_B = torch.zeros_like(second.size_B), torch.ones_like(second.size_B)
+    slack_B = (at(low_B)[1] <= second.noise_B) | second.flat_B
+    beyond_B = ~slack_B & (at(high_B)[1] >= 0)
+    for _ in range(60):
+        middle_B = (low_B + high_B) / 2
+        above_B = at(middle_B)[1] > 0
+        low_B, high_B = torch.where(above_B, middle_B, low_B), torch.where(above_B, high_B, middle_B)
+    lam2_B = torch.where(slack_B, 0.0, torch.where(beyond_B, 1.0, (low_B + high_B) / 2))
+    return torch.stack((at(lam2_B)[0], lam2_B), dim=1)
