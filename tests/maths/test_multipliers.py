@@ -586,3 +586,10 @@ def test_float32_q_with_a_gradient_is_solved_in_float64_and_left_as_it_was(kind:
 @both_kinds
 def test_no_states_give_no_multipliers(kind: str) -> None:
     assert solve_either(kind, q=torch.zeros(0, 3)).value.shape == (0,)
+
+
+def test_a_spread_beyond_float64_gives_a_finite_answer() -> None:
+    q = torch.tensor([[1.7e308, -1.7e308]], dtype=torch.float64)
+    solution = mean_multiplier(q, torch.tensor([-1.7e308], dtype=torch.float64), 1.0)
+    assert 0 <= solution.value.item() <= 1
+    assert torch.isfinite(solution.residual).all()

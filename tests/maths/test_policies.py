@@ -203,3 +203,13 @@ def test_linear_schedule_runs_from_start_to_end_and_stays_there() -> None:
 def test_linear_schedule_never_leaves_its_ends(ends: tuple[float, float], fraction: float) -> None:
     value = linear_schedule(*ends, fraction)
     assert min(ends) - 1e-9 <= value <= max(ends) + 1e-9
+
+
+def test_squares_beyond_float64_do_not_make_nan() -> None:
+    pi = variance_constrained(torch.tensor([[1e200, 0.0]], dtype=torch.float64), 0.0, 0.0, 1.0)
+    assert pi.tolist() == [[1.0, 0.0]]
+
+
+def test_a_large_offset_costs_the_mean_form_no_digits_in_float32() -> None:
+    q = torch.tensor([[0.0, 0.5, 1.0]])
+    torch.testing.assert_close(mean_constrained(q + 2.0**20, 0.3, 0.5), mean_constrained(q, 0.3, 0.5))

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from dsacc.maths.joint import solve_two as _solve_two
-from dsacc.maths.newton import Bounds, Solution
+from dsacc.maths.newton import Bounds, Problem, Solution
 from dsacc.maths.newton import bounded as _bounded
 from dsacc.maths.newton import make_problem as _problem
 from dsacc.maths.newton import solve_one as _solve_one
-from dsacc.maths.policies import Number, _column
+from dsacc.maths.policies import Number
 
 Form = Literal["tempered", "plain"]
 
@@ -24,12 +24,7 @@ def mean_multiplier(
 ) -> Solution:
     """lambda_1 with E_pi[Q] = target under pi ∝ exp((1 - lambda_1) Q / T), clipped to `bounds`. [B, A], [B] -> [B]."""
     q_BA, T_B = _checked(q, alpha, form, bounds)
-    peak_B = q_BA.amax(dim=-1)
-    centred_BA = q_BA - peak_B[:, None]  # offsets of any size drop out before anything is multiplied
-    target_B = _row(target, q_BA, "target")
-    size_B = torch.maximum(q_BA.abs().amax(dim=-1), target_B.abs())
-    problem = _problem(centred_BA, target_B - peak_B, size_B, T_B)
-    return _solve_one(_bounded(centred_BA / T_B[:, None]), problem, bounds)
+    return _solve_one(_base(q_BA, T_B), _mean_problem(q_BA, _row(target, q_BA, "target"), T_B), bounds)
 
 
 def variance_multiplier(
@@ -40,10 +35,7 @@ def variance_multiplier(
     [B, A], [B], [B] -> [B]. `mu` is the actor's mean mu_phi; for a perturbed constraint pass mu - eps.
     """
     q_BA, T_B = _checked(q, alpha, form, bounds)
-    target_B = _row(target, q_BA, "target")
-    v_BA = _squared_deviation(q_BA, _row(mu, q_BA, "mu"))
-    size_B = torch.maximum(v_BA.amax(dim=-1), target_B.abs())
-    problem = _problem(v_BA, target_B, size_B, T_B)
+    problem = _variance_problem(q_BA, _row(target, q_BA, "target"), _row(mu, q_BA, "mu"), T_B)
     return _solve_one(_base(q_BA, T_B), problem, bounds)
 
 
@@ -56,11 +48,8 @@ def joint_multipliers(
     settled by then is solved by nested bisection. With two actions only the policy is unique, not lambda.
     """
     q_BA, T_B = _checked(q, alpha, form, (0.0, 1.0))
-    mean_B, variance_B = _row(mean_target, q_BA, "mean_target"), _row(variance_target, q_BA, "variance_target")
-    peak_B = q_BA.amax(dim=-1)
-    v_BA = _squared_deviation(q_BA, _row(mu, q_BA, "mu"))
-    first = _problem(q_BA - peak_B[:, None], mean_B - peak_B, torch.maximum(q_BA.abs().amax(dim=-1), mean_B.abs()), T_B)
-    second = _problem(v_BA, variance_B, torch.maximum(v_BA.amax(dim=-1), variance_B.abs()), T_B)
+    first = _mean_problem(q_BA, _row(mean_target, q_BA, "mean_target"), T_B)
+    second = _variance_problem(q_BA, _row(variance_target, q_BA, "variance_target"), _row(mu, q_BA, "mu"), T_B)
     return _solve_two(_base(q_BA, T_B), first, second)
 
 
@@ -93,8 +82,18 @@ def _row(x: Number, q_BA: Tensor, name: str) -> Tensor:
 
 
 def _base(q_BA: Tensor, T_B: Tensor) -> Tensor:
+    """The exponent at lambda = 0, Q / T, less its maximum."""
     return _bounded((q_BA - q_BA.amax(dim=-1, keepdim=True)) / T_B[:, None])
 
 
-def _squared_deviation(q_BA: Tensor, mu_B: Tensor) -> Tensor:
-    return _bounded((q_BA - _column(mu_B, q_BA)) ** 2)
+def _mean_problem(q_BA: Tensor, target_B: Tensor, T_B: Tensor) -> Problem:
+    """f = Q, taken from its maximum: offsets of any size drop out before anything is multiplied."""
+    peak_B = q_BA.amax(dim=-1)
+    magnitude_B = torch.maximum(q_BA.abs().amax(dim=-1), target_B.abs())
+    return _problem(_bounded(q_BA - peak_B[:, None]), _bounded(target_B - peak_B), magnitude_B, T_B)
+
+
+def _variance_problem(q_BA: Tensor, target_B: Tensor, mu_B: Tensor, T_B: Tensor) -> Problem:
+    """f = (Q - mu)^2."""
+    v_BA = _bounded((q_BA - mu_B[:, None]) ** 2)
+    return _problem(v_BA, target_B, torch.maximum(v_BA.amax(dim=-1), target_B.abs()), T_B)

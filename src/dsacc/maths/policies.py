@@ -31,7 +31,8 @@ def mean_constrained(q_BA: Tensor, lam: Number, alpha: Number) -> Tensor:
 
     The appendix's `plain` form is the same function with alpha = 1.
     """
-    return _softmax_at(alpha, (1 - _column(lam, q_BA)) * q_BA)
+    centred_BA = q_BA - q_BA.amax(dim=-1, keepdim=True)  # before the product: an offset would cost its digits
+    return _softmax_at(alpha, (1 - _column(lam, q_BA)) * centred_BA)
 
 
 def variance_constrained(q_BA: Tensor, lam: Number, mu: Number, alpha: Number) -> Tensor:
@@ -41,7 +42,7 @@ def variance_constrained(q_BA: Tensor, lam: Number, mu: Number, alpha: Number) -
     perturbed. Squares are taken in float64: a float32 Q of 1e30 has no float32 square.
     """
     q64_BA = q_BA.double()
-    deviation_BA = (q64_BA - _column(mu, q64_BA)) ** 2
+    deviation_BA = ((q64_BA - _column(mu, q64_BA)) ** 2).clamp(max=1e300)
     return _softmax_at(alpha, q64_BA - _column(lam, q64_BA) * deviation_BA).to(q_BA.dtype)
 
 
