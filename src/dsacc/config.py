@@ -50,8 +50,8 @@ class Config:
     train_every: int = _option(1, "agent steps between updates", low=1)
     updates: int = _option(1, "gradient updates each time", low=1)
     batch_size: int = _option(64, "states in a minibatch", low=1)
-    n_step: int = _option(5, "rewards summed before bootstrapping, in agent steps", low=1, high=1_000)
-    gamma: float = _option(0.98, "discount per agent step", low=0.0, high=1.0)
+    n_step: int = _option(10, "rewards summed before bootstrapping, in agent steps", low=1, high=1_000)
+    gamma: float = _option(0.99, "discount per agent step", low=0.0, high=1.0)
     clip_rewards: bool = _option(False, "learn from the reward's sign; reported returns stay raw")
 
     # --- networks ---
@@ -189,7 +189,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "replay_size": 1_000_000,
         "train_every": 4,
         "n_step": 1,
-        "gamma": 0.99,
         "clip_rewards": True,
         "hidden": 512,
         "learning_rate": 3e-4,
@@ -205,8 +204,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "random_steps": 2_000,
         "replay_size": 100_000,
         "batch_size": 32,
-        "n_step": 10,
-        "gamma": 0.99,
         "clip_rewards": True,
         "shared_trunk": True,
         "hidden": 256,
@@ -216,7 +213,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "critic_loss": "huber",
         "target_tau": 0.005,
         "initial_alpha": 0.05,
-        "target_entropy_ratio": 0.5,
     },
 }
 
