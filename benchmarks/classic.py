@@ -18,8 +18,8 @@ from rich.table import Table
 
 EPISODES = 20
 GRID = [  # environment, agents, steps, seeds
-    ("CartPole-v1", ("dsac", "dsac-m"), 20_000, 5),
-    ("CartPole-v1", ("dsac-v", "dsac-mv"), 20_000, 5),
+    ("CartPole-v1", ("dsac", "dsac-m"), 30_000, 5),
+    ("CartPole-v1", ("dsac-v", "dsac-mv"), 30_000, 5),
     ("Acrobot-v1", ("dsac", "dsac-m"), 50_000, 3),
     ("LunarLander-v3", ("dsac", "dsac-m"), 50_000, 2),
 ]

@@ -79,7 +79,7 @@ class Config:
     # --- entropy ---
     alpha: float | None = _option(None, "fixed temperature; none tunes it to the target entropy", low=0.0)
     initial_alpha: float = _option(1.0, "temperature at the start when it is tuned", above=0.0)
-    target_entropy_ratio: float = _option(0.5, "target entropy as a share of log A, the uniform policy's", low=0.0)
+    target_entropy_ratio: float = _option(0.7, "target entropy as a share of log A, the uniform policy's", low=0.0)
     target_entropy_final: float | None = _option(
         None, "target entropy ratio at the end of a linear schedule; none keeps it constant", low=0.0
     )
@@ -212,6 +212,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "grad_clip": 10.0,
         "critic_loss": "huber",
         "target_tau": 0.005,
+        "target_entropy_ratio": 0.5,
         "initial_alpha": 0.05,
     },
 }
