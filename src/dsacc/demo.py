@@ -16,7 +16,7 @@ from dsacc.errors import DsaccError
 from dsacc.evaluation import evaluate
 from dsacc.evaluation.table import print_table, save_rows
 from dsacc.progress import describe
-from dsacc.runs import read_status, write_atomically
+from dsacc.runs import write_atomically
 
 ENV, PRESET, STEPS = "dsacc/Catch-v0", "efficient", 6_000
 # A game this small allows larger steps than Atari does, and wants a policy that settles.
@@ -62,35 +62,40 @@ def _train_side_by_side(runs: dict[str, Path], console: Console) -> None:
         BarColumn(bar_width=24),
         TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
     )
+    bars = Progress(*columns, TimeElapsedColumn(), TextColumn("{task.fields[figures]}"), console=console)
+    bars.disable = not console.is_terminal  # lines instead
+    said = dict.fromkeys(runs, 0)
     try:
-        with Progress(*columns, TimeElapsedColumn(), TextColumn("{task.fields[figures]}"), console=console) as progress:
-            tasks = {agent: progress.add_task(agent, total=STEPS, figures="") for agent in runs}
-            while any(p.poll() is None for p in processes.values()):
+        with bars:
+            tasks = {agent: bars.add_task(agent, total=STEPS, figures="") for agent in runs}
+            running = True
+            while running:
+                running = any(p.poll() is None for p in processes.values())
                 for agent, run in runs.items():
-                    _show(progress, tasks[agent], run)
-                time.sleep(0.5)
-            for agent, run in runs.items():
-                _show(progress, tasks[agent], run)
+                    step, figures = _latest(run)
+                    bars.update(tasks[agent], completed=step, figures=figures)
+                    if bars.disable and step >= said[agent] + STEPS // 4:
+                        said[agent] = step
+                        console.print(f"{agent:7} step {step:,}/{STEPS:,}  {figures}", highlight=False)
+                time.sleep(0.5 if running else 0)
     finally:
         for process in processes.values():
             process.kill() if process.poll() is None else None
     for agent, process in processes.items():
         if process.returncode != 0:
-            said = (process.communicate()[1] or "").strip().splitlines()
-            raise DsaccError(f"training {agent} failed: {said[-1] if said else f'exit code {process.returncode}'}")
+            words = (process.communicate()[1] or "").strip().splitlines()
+            raise DsaccError(f"training {agent} failed: {words[-1] if words else f'exit code {process.returncode}'}")
 
 
-def _show(progress: Progress, task: Any, run: Path) -> None:
-    """The latest figures of a run, read from its folder."""
+def _latest(run: Path) -> tuple[int, str]:
+    """How far a run is and its latest figures, read from its folder."""
+    latest: dict[str, Any] = {"step": 0}
     try:
-        step = read_status(run).get("step", 0)
-        rows = _rows(run)
-    except (DsaccError, OSError, ValueError):
-        return  # not there yet
-    latest: dict[str, Any] = {}
-    for row in rows:
-        latest |= {k: v for k, v in row.items() if v is not None}
-    progress.update(task, completed=step, figures=describe(latest))
+        for row in _rows(run):
+            latest |= {k: v for k, v in row.items() if v is not None}
+    except OSError:
+        pass  # not there yet
+    return latest["step"], describe(latest)
 
 
 def _rows(run: Path) -> list[dict[str, Any]]:
