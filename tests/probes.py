@@ -135,4 +135,5 @@ class Spoiled(Probe):
         return observation, self.bad_reward if spoil and self.bad_reward is not None else 1.0, False, False, {}
 
 
-gym.register("NanFromTheStart-v0", entry_point=lambda: Spoiled(at=0, observation=np.nan))
+if "NanFromTheStart-v0" not in gym.registry:
+    gym.register("NanFromTheStart-v0", entry_point=lambda: Spoiled(at=0, observation=np.nan))

@@ -42,10 +42,10 @@ def run_demo(out: Path) -> list[dict[str, Any]]:
     write_atomically(out / "results.json", (json.dumps(rows, indent=2) + "\n").encode())
     picture = draw_curves(runs, out / "curves.png")
     print_table(rows, title=f"Catch, {STEPS:,} steps, {EPISODES} balls each", console=console)
-    console.print(f"The best possible mean is {BEST_SCORE:g}; a player that does not look gets {RANDOM_SCORE:g}.")
-    console.print(
-        f"Results: {out / 'results.json'}   learning curves: {picture}   runs: {', '.join(map(str, runs.values()))}"
-    )
+    console.print(f"The best possible mean is {BEST_SCORE:g}; a player that does not look gets {RANDOM_SCORE:.2f}.")
+    console.print(f"Results: {out / 'results.json'}", soft_wrap=True)
+    console.print(f"Learning curves: {picture}", soft_wrap=True)
+    console.print(f"Runs: {', '.join(map(str, runs.values()))}", soft_wrap=True)
     console.print("Next: dsacc train CartPole-v1 --agent dsac-m --steps 30000")
     return rows
 
