@@ -14,7 +14,7 @@ COMMAND += ["--hidden", "16", "--batch-size", "8", "--log-every", "50"]
 
 def test_on_a_terminal_a_bar_shows_step_speed_time_and_figures(tmp_path):
     mine, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "160"}
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
     process = subprocess.Popen([*COMMAND, "--out", str(tmp_path / "run")], stderr=theirs, env=environment)
     os.close(theirs)
     seen = b""

@@ -59,7 +59,7 @@ def _train_side_by_side(runs: dict[str, Path], console: Console) -> None:
         processes[agent] = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     columns = (
         TextColumn("{task.description:7}"),
-        BarColumn(bar_width=24),
+        BarColumn(bar_width=8),
         TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
     )
     bars = Progress(*columns, TimeElapsedColumn(), TextColumn("{task.fields[figures]}"), console=console)
@@ -95,7 +95,7 @@ def _latest(run: Path) -> tuple[int, str]:
             latest |= {k: v for k, v in row.items() if v is not None}
     except OSError:
         pass  # not there yet
-    return latest["step"], describe(latest)
+    return latest["step"], describe(latest, ("return", "entropy", "lambda"))
 
 
 def _rows(run: Path) -> list[dict[str, Any]]:

@@ -2,19 +2,19 @@
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 SHOWN = ("return", "entropy", "alpha", "lambda", "lambda_1", "lambda_2")
 
 
-def describe(row: Mapping[str, Any]) -> str:
+def describe(row: Mapping[str, Any], shown: Sequence[str] = SHOWN) -> str:
     """`return 132.4  entropy 0.41  alpha 0.12  lambda 0.30`: the figures worth watching, as far as there are any."""
-    return "  ".join(f"{name} {row[name]:.3g}" for name in SHOWN if row.get(name) is not None)
+    return "  ".join(f"{name} {row[name]:.3g}" for name in shown if row.get(name) is not None)
 
 
 class Watcher(Protocol):
@@ -65,21 +65,31 @@ class _Speed(ProgressColumn):
         return Text(f"{task.speed or 0:,.0f} steps/s")
 
 
+class _WithFigures(Progress):
+    """A bar with a line of figures below it, so that both fit a narrow terminal."""
+
+    figures = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield self.make_tasks_table(self.tasks)
+        if self.figures:
+            yield Text(self.figures)
+
+
 class Bar:
-    """A live bar: step, steps/s, time left, and the latest figures."""
+    """A live bar: step, steps/s, time left, and below it the latest figures."""
 
     def __init__(self, total: int, start: int = 0, label: str = "") -> None:
-        self.progress = Progress(
+        self.progress = _WithFigures(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
             _Speed(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[figures]}"),
             console=Console(stderr=True),
         )
         self.progress.start()
-        self.task = self.progress.add_task(label, total=total, completed=start, figures="")
+        self.task = self.progress.add_task(label, total=total, completed=start)
         self.latest: dict[str, Any] = {}
         self.every = max(total // 1000, 1)
 
@@ -89,7 +99,8 @@ class Bar:
 
     def row(self, row: Mapping[str, Any]) -> None:
         self.latest |= {k: v for k, v in row.items() if v is not None}
-        self.progress.update(self.task, completed=row["step"], figures=describe(self.latest))
+        self.progress.figures = describe(self.latest)
+        self.progress.update(self.task, completed=row["step"])
 
     def close(self) -> None:
         self.progress.stop()
