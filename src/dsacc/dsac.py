@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from dsacc.agent import Learner
-from dsacc.config import AGENTS, Config, make_config
+from dsacc.config import Config, make_config
 from dsacc.envs import Observations, check_actions, env_name, make_env
 from dsacc.envs.spaces import space_from_json, space_to_json
 from dsacc.errors import ConfigError, DsaccError, ModelError
@@ -225,6 +225,3 @@ def _device(name: str) -> str:
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(f"device {name!r} is not available here ({str(error).splitlines()[0]}); use cpu") from error
     return name
-
-
-__all__ = ["AGENTS", "DSAC"]

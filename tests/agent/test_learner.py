@@ -68,9 +68,11 @@ def test_a_constraint_with_noise_changes_the_actor(constraint):
 
 @pytest.mark.parametrize("perturbation", ["target", "weights", "values", "none"])
 @pytest.mark.parametrize("scope", ["state", "update"])
+@pytest.mark.parametrize("relative", [False, True])
 @pytest.mark.parametrize("constraint", ["mean", "variance", "both"])
-def test_every_reading_trains_and_reports(perturbation, scope, constraint):
-    model = learner(constraint=constraint, perturbation=perturbation, noise_scope=scope, multiplier_form="plain")
+def test_every_reading_trains_and_reports(perturbation, scope, constraint, relative):
+    reading = {"perturbation": perturbation, "noise_scope": scope, "noise_relative": relative}
+    model = learner(constraint=constraint, multiplier_form="plain", **reading)
     out = model.update(batch(), noise_for(model, 0), 0)
     tags = ["_1", "_2"] if constraint == "both" else [""]
     for tag in tags:

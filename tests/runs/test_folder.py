@@ -65,9 +65,6 @@ def test_a_changed_setting_is_refused_with_the_difference(tmp_path):
 def test_a_stopped_run_without_a_checkpoint_starts_again_and_ends_the_same(tmp_path):
     train(tmp_path / "whole")
 
-    class Stop(Exception):
-        pass
-
     def stop(row):
         if row["step"] == 100:
             raise KeyboardInterrupt

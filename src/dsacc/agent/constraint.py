@@ -51,7 +51,7 @@ def constraint_terms(config: Config, q_BA: Tensor, pi_BA: Tensor, alpha: Tensor,
         return []
     q_BA, pi_BA = q_BA.detach().double(), pi_BA.detach().double()
     eps = config.noise_std * noise.double()
-    if config.noise_relative:
+    if config.noise_relative and config.perturbation != "none":
         eps = eps * (spread(q_BA)[:, None] if eps.dim() == 2 else spread(q_BA))
     targets = perturbed_targets(q_BA, alpha, eps, config.perturbation)  # type: ignore[arg-type]
     centre_B = expected_value(pi_BA, q_BA) - targets.shift_B

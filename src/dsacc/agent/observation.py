@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 Kind = Literal["vector", "image", "discrete"]
 
@@ -23,10 +23,3 @@ class ObservationSpec:
     def width(self) -> int:
         """Numbers that enter a fully connected layer."""
         return sum(self.categories) if self.kind == "discrete" else math.prod(self.shape)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "shape": list(self.shape), "categories": list(self.categories)}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "ObservationSpec":
-        return cls(data["kind"], tuple(data["shape"]), tuple(data["categories"]))
