@@ -46,13 +46,15 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _train_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("env", metavar="ENV", help="a Gymnasium id, such as CartPole-v1 or dsacc/Catch-v0")
+    parser.add_argument("env", metavar="ENV", help="an Atari game (Breakout), or a Gymnasium id (CartPole-v1)")
     parser.add_argument(
         "--agent", choices=list(AGENTS), default="dsac-m", help="DSAC, or with a mean, variance or both constraints"
         " (default: dsac-m)",
     )  # fmt: skip
     parser.add_argument("--steps", type=_whole, default=100_000, help="agent steps to train for (default: 100000)")
-    parser.add_argument("--preset", choices=list(PRESETS), default="classic", help="set of settings (default: classic)")
+    parser.add_argument(
+        "--preset", choices=list(PRESETS), help="set of settings (default: efficient for pictures, else classic)"
+    )
     parser.add_argument("--out", type=Path, help="run folder (default: runs/ENV-AGENT-sSEED-ID)")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or mps (default: cpu)")
     parser.add_argument("--threads", type=_whole, default=1, help="threads of this process (default: 1)")
@@ -143,10 +145,11 @@ def _train(args: argparse.Namespace) -> None:
         raise ConfigError(f"--steps must be at least 1, not {args.steps}")
     given = {f.name: getattr(args, f.name) for f in fields(Config) if getattr(args, f.name, MISSING) is not MISSING}
     given.pop("env")
-    config = make_config(args.preset, env=args.env, constraint=AGENTS[args.agent], **given)  # before anything slow
+    config = make_config(args.preset or "classic", env=args.env, **given)  # a mistake is told before anything slow
 
     _use_threads(args.threads)
     from dsacc.dsac import DSAC
+    from dsacc.replay import free_memory
     from dsacc.runs import RunFolder
 
     model = DSAC(args.env, AGENTS[args.agent], args.preset, device=args.device, **{"seed": config.seed, **given})
@@ -155,7 +158,7 @@ def _train(args: argparse.Namespace) -> None:
     out = args.out or Path("runs") / name
     found = RunFolder(out, config, args.steps).found
     if found != "finished":
-        model.prepare()  # an environment that cannot be learned from says so before a run is announced
+        model.prepare(args.steps)  # an environment that cannot be learned from says so before a run is announced
     _say(
         {
             "new": f"new run in {out}: {config.agent} on {config.env}, {args.steps:,} steps",
@@ -163,6 +166,9 @@ def _train(args: argparse.Namespace) -> None:
             "finished": f"{out} is finished at {args.steps:,} steps or more",
         }[found]
     )
+    if found != "finished":
+        needed, free = model.replay_bytes(args.steps), free_memory()
+        _say(f"replay memory: up to {needed / 1e9:.2f} GB of {free / 1e9:.1f} GB free")
     if args.dry_run:
         return
     model.learn(args.steps, progress_bar=True, out=out)

@@ -45,14 +45,21 @@ class Config:
     seed: int = _option(0, "fixes everything random in the run", low=0, high=2**32 - 1)
 
     # --- collecting and replaying ---
+    envs: int = _option(1, "environments that are stepped together; updates per agent step stay the same", low=1)
     random_steps: int = _option(1_000, "agent steps at the start that act uniformly at random", low=0)
     replay_size: int = _option(100_000, "agent steps kept for replay; the oldest go first", low=2)
+    replay_compression: str = _option(
+        "none", "lz4 packs stored pictures without loss, 4 to 40 times smaller on Atari", choices=("none", "lz4")
+    )
     train_every: int = _option(1, "agent steps between updates", low=1)
     updates: int = _option(1, "gradient updates each time", low=1)
     batch_size: int = _option(64, "states in a minibatch", low=1)
     n_step: int = _option(10, "rewards summed before bootstrapping, in agent steps", low=1, high=1_000)
     gamma: float = _option(0.99, "discount per agent step", low=0.0, high=1.0)
     clip_rewards: bool = _option(False, "learn from the reward's sign; reported returns stay raw")
+    lost_life_ends: bool = _option(
+        False, "a lost life ends the bootstrap, not the game (where the environment tells of it, as Atari does)"
+    )
 
     # --- networks ---
     encoder: str = _option(
@@ -114,8 +121,11 @@ class Config:
                 f"alpha 0 has no surrogate policy, so it goes only without a constraint; "
                 f"use agent dsac, or an alpha above 0 for constraint {self.constraint!r}"
             )
-        if self.replay_size < self.n_step + 1:
-            raise ConfigError(f"replay_size {self.replay_size} cannot hold n_step {self.n_step} and a next state")
+        if self.replay_size // self.envs < self.n_step + 1:
+            raise ConfigError(
+                f"replay_size {self.replay_size} for {self.envs} environment(s) cannot hold n_step {self.n_step} "
+                "and a next state"
+            )
 
     @property
     def agent(self) -> str:
@@ -123,8 +133,12 @@ class Config:
 
     @property
     def run_id(self) -> str:
-        """Sixteen hex digits of the settings' content: the same settings, the same id, on any machine."""
-        text = json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":"))
+        """Sixteen hex digits of the settings' content: the same settings, the same id, on any machine.
+
+        Settings at their default are left out, so that an option added later changes no id.
+        """
+        content = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -171,7 +185,7 @@ def _checked(f: "dataclasses.Field[Any]", value: Any) -> Any:
 
 # The first field of each group, for the command line's help.
 GROUPS = {
-    "random_steps": "collecting and replaying",
+    "envs": "collecting and replaying",
     "encoder": "networks",
     "learning_rate": "optimiser",
     "critic_loss": "critics",
@@ -190,6 +204,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "train_every": 4,
         "n_step": 1,
         "clip_rewards": True,
+        "lost_life_ends": True,
         "hidden": 512,
         "learning_rate": 3e-4,
         "adam_eps": 1e-4,
@@ -205,6 +220,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "replay_size": 100_000,
         "batch_size": 32,
         "clip_rewards": True,
+        "lost_life_ends": True,
         "shared_trunk": True,
         "hidden": 256,
         "learning_rate": 3e-4,

@@ -12,13 +12,15 @@ import torch
 
 from dsacc.agent import Learner
 from dsacc.config import Config, make_config
-from dsacc.envs import Observations, check_actions, env_name, make_env
+from dsacc.envs import Observations, check_actions, copies, env_name, frame_stack
 from dsacc.envs.spaces import space_from_json, space_to_json
 from dsacc.errors import ConfigError, DsaccError, ModelError
 from dsacc.progress import Silent, watcher
+from dsacc.replay import free_memory, memory_needed
 from dsacc.runs import ModelFile, RunFolder, latest_model, read_model, write_model
-from dsacc.training import Row, Streams, Trainer, sample_action
+from dsacc.training import Row, Streams, Trainer, sample_actions
 
+EnvSource = gym.Env[Any, Any] | str | Callable[[], gym.Env[Any, Any]]
 ALPHA_RANGE = (1e-8, 1e3)  # outside, the temperature has run away
 
 
@@ -33,25 +35,33 @@ class DSAC:
 
     def __init__(
         self,
-        env: gym.Env[Any, Any] | str,
+        env: EnvSource,
         constraint: str | None = None,
-        preset: str = "classic",
+        preset: str | None = None,
         seed: int = 0,
         *,
         device: str = "cpu",
         **settings: Any,
     ) -> None:
-        """`env` is a Gymnasium environment or its name; `constraint` None, "mean", "variance" or "both"; `settings`
-        are the fields of `dsacc.config.Config`, laid over the preset."""
-        self.env: gym.Env[Any, Any] | None = make_env(env) if isinstance(env, str) else env
-        actions = check_actions(self.env)
-        settings = {"env": env_name(self.env), **settings}
+        """`env` is a Gymnasium environment, its name, or a function that makes one; `constraint` None, "mean",
+        "variance" or "both"; `settings` are the fields of `dsacc.config.Config`, laid over the preset (by default
+        `efficient` for pictures, `classic` for everything else)."""
+        first = _one(env)
+        actions, observations = check_actions(first), Observations(first.observation_space)
+        preset = preset or ("efficient" if observations.is_image else "classic")
+        settings = {"env": env_name(first), **settings}
         config = make_config(preset, constraint=constraint, seed=seed, **settings)
-        self._build(config, Observations(self.env.observation_space), actions, device)
+        self.envs: list[gym.Env[Any, Any]] = [first, *copies(env, config.envs - 1)]
+        self._build(config, observations, actions, device)
+
+    @property
+    def env(self) -> gym.Env[Any, Any] | None:
+        """The environment it learns on (the first, where there are several); None for one loaded without."""
+        return self.envs[0] if self.envs else None
 
     def _build(self, config: Config, observations: Observations, actions: int, device: str) -> None:
         self.config, self.observations = config, observations
-        self.streams = Streams.from_seed(config.seed)
+        self.streams = Streams.from_seed(config.seed, config.envs)
         self.learner = Learner(config, observations.spec, actions, self.streams.weights, _device(device))
         self.step = 0
         self._trainer: Trainer | None = None
@@ -77,20 +87,26 @@ class DSAC:
         if folder is not None and folder.found == "finished":
             self._take(read_model(latest_model(folder.path)))
             return self
-        trainer = self.prepare()
+        trainer = self.prepare(until)
         if folder is not None:
             folder.start({"device": str(self.learner.device), "threads": torch.get_num_threads()})
         self._run(trainer, until, folder, progress_bar, callback)
         return self
 
-    def prepare(self) -> Trainer:
-        """Reset the environment and allocate the replay memory; `learn` does it where it has not been done."""
-        if self.env is None:
+    def prepare(self, steps: int = 1) -> Trainer:
+        """Check that the replay memory of `steps` agent steps fits, reset the environments, allocate; `learn` does it
+        where it has not been done."""
+        if not self.envs:
             raise ModelError("this agent was loaded without an environment; use DSAC.load(path, env=...) to train on")
         if self._trainer is None:
-            self._trainer = Trainer(self.config, self.env, self.learner, self.streams)
+            _require_memory(self.config, self.replay_bytes(steps), free_memory(), steps, self.observations.is_image)
+            self._trainer = Trainer(self.config, self.envs, self.learner, self.streams)
             self._trainer.step = self.step
         return self._trainer
+
+    def replay_bytes(self, steps: int) -> int:
+        """Memory of the replay once `steps` agent steps are stored; an upper estimate where it is compressed."""
+        return memory_needed(self.config, self.observations.spec, frame_stack(self.envs[0]), steps)
 
     def _run(
         self,
@@ -138,7 +154,7 @@ class DSAC:
         if deterministic:
             actions = logits.argmax(axis=1)
         else:
-            actions = np.array([sample_action(row, self.streams.actions) for row in logits])
+            actions = sample_actions(logits, self.streams.actions)
         return (actions[0] if self.observations.is_single(observation) else actions), None
 
     def logits(self, observation: Any) -> np.ndarray[Any, Any]:
@@ -151,7 +167,7 @@ class DSAC:
         return write_model(path, self._model_file())
 
     @classmethod
-    def load(cls, path: str | Path, env: gym.Env[Any, Any] | str | None = None, *, device: str = "cpu") -> "DSAC":
+    def load(cls, path: str | Path, env: EnvSource | None = None, *, device: str = "cpu") -> "DSAC":
         """Read a saved agent (or a run folder's newest). Nothing in the file is executed.
 
         With `env` it can learn on, with a fresh replay memory.
@@ -159,10 +175,10 @@ class DSAC:
         path = Path(path)
         file = read_model(latest_model(path) if (path / "config.json").is_file() else path)
         model = cls.__new__(cls)
-        model.env = make_env(env) if isinstance(env, str) else env
+        model.envs = [] if env is None else [_one(env), *copies(env, file.config.envs - 1)]
         observations = Observations(space_from_json(file.space))
-        if model.env is not None:
-            actions, there = check_actions(model.env), Observations(model.env.observation_space)
+        if model.envs:
+            actions, there = check_actions(model.envs[0]), Observations(model.envs[0].observation_space)
             if actions != file.actions or there.spec != observations.spec:
                 raise ModelError(
                     f"the agent in {path} was trained on {file.config.env} with {file.actions} actions and "
@@ -217,6 +233,23 @@ class _AlphaWarning:
                 "the target entropy may be out of reach; try a lower target_entropy_ratio",
                 stacklevel=2,
             )
+
+
+def _one(env: EnvSource) -> gym.Env[Any, Any]:
+    return env if isinstance(env, gym.Env) else copies(env, 1)[0]
+
+
+def _require_memory(config: Config, needed: int, free: int, steps: int, pictures: bool) -> None:
+    """Refuse a run whose replay cannot fit, at once and with what would."""
+    if needed <= free:
+        return
+    ways = [f"replay_size {int(min(config.replay_size, steps) * 0.9 * free / needed):,}"]
+    if pictures and config.replay_compression == "none":
+        ways.append("replay_compression lz4 (4 to 40 times smaller on Atari)")
+    raise ConfigError(
+        f"the replay memory of {min(config.replay_size, steps):,} steps needs {needed / 1e9:.2f} GB, and "
+        f"{free / 1e9:.2f} GB are free; what would do: {' or '.join(ways)}"
+    )
 
 
 def _device(name: str) -> str:

@@ -1,7 +1,7 @@
 """The loop: act, store, learn, log. Its whole state is in `Trainer`, its randomness in `Streams`."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 
 from dsacc.agent import Batch, Learner
 from dsacc.config import Config
-from dsacc.envs import Observations, check_reward
+from dsacc.envs import Observations, check_reward, frame_stack
 from dsacc.replay import Replay, Transitions
 
 Row = dict[str, Any]
@@ -25,17 +25,17 @@ class Streams:
     actions: np.random.Generator
     batches: np.random.Generator
     noise: np.random.Generator
-    env_seed: int
+    env_seeds: list[int]
     weights: torch.Generator
 
     @classmethod
-    def from_seed(cls, seed: int) -> "Streams":
+    def from_seed(cls, seed: int, envs: int = 1) -> "Streams":
         actions, batches, noise, env, weights = np.random.SeedSequence(seed).spawn(5)
         return cls(
             np.random.default_rng(actions),
             np.random.default_rng(batches),
             np.random.default_rng(noise),
-            int(env.generate_state(1)[0]),
+            [int(x) for x in env.generate_state(envs)],
             torch.Generator().manual_seed(int(weights.generate_state(1, np.uint64)[0] >> 1)),
         )
 
@@ -59,62 +59,78 @@ class Meter:
 
 
 class Trainer:
-    """One run in progress."""
+    """One run in progress. Several environments, where asked for, are stepped together, one after the other."""
 
-    def __init__(self, config: Config, env: gym.Env[Any, Any], learner: Learner, streams: Streams) -> None:
-        self.config, self.env, self.learner, self.streams = config, env, learner, streams
-        self.observations = Observations(env.observation_space)
-        self.replay = Replay(config.replay_size, self.observations.spec, config.n_step)
+    def __init__(self, config: Config, envs: Sequence[gym.Env[Any, Any]], learner: Learner, streams: Streams) -> None:
+        self.config, self.envs, self.learner, self.streams = config, envs, learner, streams
+        self.observations = Observations(envs[0].observation_space)
+        self.replay = Replay(
+            config.replay_size,
+            self.observations.spec,
+            config.n_step,
+            stack=frame_stack(envs[0]),
+            envs=len(envs),
+            compression=config.replay_compression,
+        )
         self.step = 0
         self.updates = 0
         self.episodes = 0
-        self.episode_return = 0.0
-        self.meter = Meter()
+        self.returns_E = [0.0] * len(envs)  # of the episodes that go on
         self.finished_returns: list[float] = []
-        self.observation = self._see(env.reset(seed=streams.env_seed)[0])
+        self.meter = Meter()
+        self.seen_E = [self._see(e.reset(seed=s)[0]) for e, s in zip(envs, streams.env_seeds, strict=True)]
         self._can_learn = False
 
     def run(self, until: int, log: Callable[[Row], None], tick: Callable[[int], None]) -> None:
         """Go on to agent step `until`. `log` gets a row every `log_every` steps and at the end, `tick` every step."""
         c = self.config
         while self.step < until:
-            self.collect()
-            if self.step % c.train_every == 0 and self.ready():
-                for _ in range(c.updates):
-                    self.learn()
-            if self.step % c.target_every == 0 and self.updates:
-                self.learner.update_targets()
-            if self.step % c.log_every == 0 or self.step == until:
+            before = self.step
+            self.collect(min(len(self.envs), until - self.step))
+            for step in range(before + 1, self.step + 1):  # as many updates a step, however many are collected at once
+                if step % c.train_every == 0 and self.ready():
+                    for _ in range(c.updates):
+                        self.learn()
+                if step % c.target_every == 0 and self.updates:
+                    self.learner.update_targets()
+            if self.step // c.log_every > before // c.log_every or self.step == until:
                 log(self.row())
             tick(self.step)
 
-    def collect(self) -> None:
-        """One agent step in the environment, stored."""
-        action, entropy = self.act()
-        observation, reward, terminated, truncated, _ = self.env.step(action)
+    def collect(self, count: int) -> None:
+        """One agent step in each of the first `count` environments, stored."""
+        actions_E, entropies_E = self.act(np.stack(self.seen_E[:count]))
+        for e, (action, entropy) in enumerate(zip(actions_E, entropies_E, strict=True)):
+            self._collect_one(e, int(action), float(entropy))
+
+    def _collect_one(self, e: int, action: int, entropy: float) -> None:
+        observation, reward, terminated, truncated, info = self.envs[e].step(action)
         self.step += 1
         reward = check_reward(reward, self.step)
         learned = float(np.sign(reward)) if self.config.clip_rewards else reward
-        seen = self._see(observation)
-        self.replay.add(self.observation, action, learned, terminated, truncated, seen, entropy)
-        self.episode_return += reward
-        if terminated or truncated:
-            self.finished_returns.append(self.episode_return)
+        lost = self.config.lost_life_ends and bool(info.get("life_lost", False))
+        seen, over = self._see(observation), terminated or truncated
+        self.replay.add(
+            self.seen_E[e], action, learned, terminated or lost, truncated, seen, entropy, goes_on=not over, env=e
+        )
+        self.returns_E[e] += reward
+        if over:
+            self.finished_returns.append(self.returns_E[e])
             self.episodes += 1
-            self.episode_return = 0.0
-            seen = self._see(self.env.reset()[0])
-        self.observation = seen
+            self.returns_E[e] = 0.0
+            seen = self._see(self.envs[e].reset()[0])
+        self.seen_E[e] = seen
 
-    def act(self) -> tuple[int, float]:
-        """An action of the policy (uniform during the random steps) and the policy's entropy there."""
-        actions = self.learner.actions
+    def act(self, seen: Array) -> tuple[Array, Array]:
+        """Actions of the policy (uniform during the random steps) and its entropies, for a batch of observations."""
+        actions, count = self.learner.actions, len(seen)
         if self.step < self.config.random_steps:
-            return int(self.streams.actions.integers(actions)), math.log(actions)
-        logits = self.learner.policy_logits(self._tensor(self.observation[None]))[0].double().cpu().numpy()
-        shifted = np.exp(logits - logits.max())
-        pi = shifted / shifted.sum()
-        entropy = float(-(pi * np.log(np.maximum(pi, 1e-300))).sum())
-        return sample_action(logits, self.streams.actions), entropy
+            return self.streams.actions.integers(actions, size=count), np.full(count, math.log(actions))
+        logits = self.learner.policy_logits(self._tensor(seen)).double().cpu().numpy()
+        shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+        pi = shifted / shifted.sum(axis=1, keepdims=True)
+        entropies = -(pi * np.log(np.maximum(pi, 1e-300))).sum(axis=1)
+        return sample_actions(logits, self.streams.actions), entropies
 
     def ready(self) -> bool:
         """Past the random steps, with at least one whole transition stored."""
@@ -146,6 +162,7 @@ class Trainer:
         return Batch(*(self._tensor(x) for x in vars(t).values()))
 
 
-def sample_action(logits: Array, rng: np.random.Generator) -> int:
-    """A draw from softmax(logits) by the Gumbel-max trick."""
-    return int(np.argmax(logits - np.log(-np.log(rng.random(logits.shape)))))
+def sample_actions(logits: Array, rng: np.random.Generator) -> Array:
+    """Draws from softmax(logits) by the Gumbel-max trick. [..., A] -> [...]."""
+    out: Array = np.argmax(logits - np.log(-np.log(rng.random(logits.shape))), axis=-1)
+    return out

@@ -1,30 +1,85 @@
 """Environments by name, and what a discrete agent may expect of them."""
 
 import difflib
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
 
+from dsacc.envs.atari import Atari, display_name, find_game, game_names
 from dsacc.envs.spaces import Observations, check_actions, check_reward
 from dsacc.errors import EnvError
 
-__all__ = ["Observations", "check_actions", "check_reward", "env_name", "make_env"]
+__all__ = ["Observations", "check_actions", "check_reward", "copies", "env_name", "frame_stack", "make_env"]
+
+Env = gym.Env[Any, Any]
 
 
-def make_env(name: str, **kwargs: Any) -> gym.Env[Any, Any]:
-    """An environment by its Gymnasium id (`CartPole-v1`, `dsacc/Catch-v0`); an unknown id names the nearest one."""
+def make_env(name: str, **kwargs: Any) -> Env:
+    """An environment by name: an Atari game (`Breakout`, `ALE/Breakout-v5`), or a Gymnasium id (`CartPole-v1`).
+
+    Atari games come ready for the network, with the settings of `dsacc.envs.atari.Atari`. An unknown name is answered
+    with the nearest.
+    """
+    if _is_atari(name):
+        return Atari(name, **kwargs)
     try:
         return gym.make(name, **kwargs)
     except gym.error.DependencyNotInstalled as error:
         raise EnvError(f"{name} needs a package that is not installed: {error}") from error
-    except (gym.error.UnregisteredEnv, gym.error.NameNotFound, gym.error.VersionNotFound, gym.error.Error) as error:
-        near = difflib.get_close_matches(name, list(gym.registry), n=1, cutoff=0.4)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise EnvError(f"there is no environment {name!r}{hint}") from error
+    except gym.error.Error as error:
+        raise EnvError(_unknown(name)) from error
     except ModuleNotFoundError as error:  # "module:Id-v0" with a module that is not there
         raise EnvError(f"{name!r} needs the module {name.split(':')[0]!r}, which is not installed") from error
 
 
-def env_name(env: gym.Env[Any, Any]) -> str:
-    """The id an environment was made with, or its class's name."""
+def _is_atari(name: str) -> bool:
+    """A game's name, unless it is another environment's id: Blackjack-v1 is Gymnasium's, Blackjack is Atari's."""
+    registered = gym.registry.get(name)
+    elsewhere = registered is not None and not str(registered.entry_point).startswith("ale_py")
+    return not elsewhere and find_game(name) is not None
+
+
+def _unknown(name: str) -> str:
+    games = [display_name(rom) for rom in game_names().values()]
+    if (not games and "-v" not in name.removeprefix("ALE/")) or (name.startswith("ALE/") and not games):
+        return f"there is no environment {name!r}; if it is an Atari game: pip install 'dsacc[atari]'"
+    ids = [i for i in gym.registry if not i.startswith("ALE/")]
+    near = {option.lower(): option for option in [*ids, *games]}
+    found = difflib.get_close_matches(name.removeprefix("ALE/").lower(), list(near), n=1, cutoff=0.4)
+    return f"there is no environment {name!r}" + (f"; did you mean {near[found[0]]!r}?" if found else "")
+
+
+def env_name(env: Env) -> str:
+    """The name an environment can be made with again: a game's, the id it was made with, or its class's name."""
+    if isinstance(env.unwrapped, Atari):
+        return env.unwrapped.name
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+
+
+def frame_stack(env: Env) -> int:
+    """How many pictures an observation stacks, where it is a window that slides by one a step; else 1.
+
+    Known of our own Atari and of Gymnasium's FrameStackObservation as the outermost wrapper; then one picture a step
+    is stored instead of all.
+    """
+    if isinstance(env, gym.wrappers.FrameStackObservation):
+        padded_with_the_first = getattr(env, "padding_type", None) == "reset"
+        return int(env.stack_size) if padded_with_the_first and Observations(env.observation_space).is_image else 1
+    try:
+        return int(env.get_wrapper_attr("frame_stack"))
+    except AttributeError:
+        return 1
+
+
+def copies(source: "Env | str | Callable[[], Env]", count: int) -> list[Env]:
+    """`count` more environments like this one: of the same name, from the same function, or made again by Gymnasium."""
+    if isinstance(source, str):
+        return [make_env(source) for _ in range(count)]
+    if not isinstance(source, gym.Env):
+        return [source() for _ in range(count)]
+    if source.spec is None:
+        if count:
+            raise EnvError("several environments at once need a name or a function that makes one, not an environment")
+        return []
+    return [gym.make(source.spec) for _ in range(count)]

@@ -38,6 +38,10 @@ class Observations:
             )
         return self._convert(array)
 
+    @property
+    def is_image(self) -> bool:
+        return self.spec.kind == "image"
+
     def is_single(self, observation: Any) -> bool:
         return bool(np.shape(observation) == self.raw_shape)
 

@@ -13,14 +13,14 @@ import numpy as np
 from dsacc.config import Config
 from dsacc.envs import make_env
 from dsacc.errors import ConfigError
-from dsacc.training import sample_action
+from dsacc.training import sample_actions
 
 Array = np.ndarray[Any, Any]
 Policy = Literal["greedy", "sampled"]
 Row = dict[str, Any]
 
 BATCH = 16  # rows the network sees at every step, padded where fewer episodes run
-MAX_STEPS = 27_000  # agent steps; an episode that goes on longer is cut
+MAX_STEPS = 27_000  # agent steps; a longer episode is cut. Atari names a limit of its own for tests
 
 
 class Agent(Protocol):
@@ -79,6 +79,7 @@ class _Game:
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         self.env = env
+        self.limit = int(getattr(env.unwrapped, "test_steps", MAX_STEPS))
 
     def begin(self, episode: int, seed: int) -> None:
         game, actions = np.random.SeedSequence((seed, episode)).spawn(2)
@@ -87,11 +88,11 @@ class _Game:
         self.observation, _ = self.env.reset(seed=int(game.generate_state(1)[0]))
 
     def step(self, logits_A: Array, policy: Policy) -> bool:
-        action = int(logits_A.argmax()) if policy == "greedy" else sample_action(logits_A, self.rng)
+        action = int(logits_A.argmax()) if policy == "greedy" else int(sample_actions(logits_A, self.rng))
         self.observation, reward, terminated, truncated, _ = self.env.step(action)
         self.score += float(reward)
         self.length += 1
-        return terminated or truncated or self.length >= MAX_STEPS
+        return terminated or truncated or self.length >= self.limit
 
 
 def _play(

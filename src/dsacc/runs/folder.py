@@ -35,7 +35,7 @@ class RunFolder:
             if any(self.path.iterdir()):
                 raise RunError(f"{self.path} holds files but no run; choose another --out")
             return "new"
-        before = read_json(self.path / "config.json").get("config", {})
+        before = dataclasses.asdict(Config()) | read_json(self.path / "config.json").get("config", {})
         changes = differences(before, dataclasses.asdict(self.config))
         if changes:
             raise RunError(f"{self.path} holds a run with other settings ({changes}); choose another --out")

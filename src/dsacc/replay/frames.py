@@ -1,0 +1,95 @@
+"""Where single pictures (or other observations) are kept, by slot: as they are, or compressed without loss."""
+
+from typing import Any, Protocol
+
+import lz4.block
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+KEY_EVERY = 8  # slots between pictures that are stored for themselves; those between are differences to them
+
+
+class Store(Protocol):
+    """Slots for arrays of one shape and type."""
+
+    def put(self, slot: int, frame: Array) -> None: ...
+
+    def take(self, slots: Array) -> Array:
+        """The frames of `slots`, any shape [...] -> [..., *frame shape]."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are or will be taken by what is stored now."""
+        ...
+
+
+class PlainStore:
+    """An array. Its memory is taken by the operating system page by page, as slots are first written."""
+
+    def __init__(self, slots: int, shape: tuple[int, ...], dtype: str) -> None:
+        self.frames = np.zeros((slots, *shape), dtype)
+
+    def put(self, slot: int, frame: Array) -> None:
+        self.frames[slot] = frame
+
+    def take(self, slots: Array) -> Array:
+        out: Array = self.frames[slots]
+        return out
+
+    @property
+    def nbytes(self) -> int:
+        return self.frames.nbytes
+
+
+class PackedStore:
+    """Pictures compressed by LZ4, which is fast enough to unpack a minibatch at every update.
+
+    Of the pictures of a ring every `KEY_EVERY`-th is packed as it is, the others as their exclusive-or with the key
+    before them, which is nearly all zeros. A slot refers to its key, so that the key lives as long as any picture that
+    needs it.
+    """
+
+    def __init__(self, slots: int, shape: tuple[int, ...], rings: int = 1) -> None:
+        self.shape, self.size, self.ring = shape, int(np.prod(shape)), slots // rings
+        self.packed: list[bytes | None] = [None] * slots
+        self.keys: list[bytes | None] = [None] * slots  # the packed key of a difference; None for a key itself
+        self._current: list[tuple[bytes, Array]] = [(b"", np.zeros(self.size, np.uint8))] * rings  # a ring's last key
+        self._since_key = [KEY_EVERY] * rings
+        self._bytes = self._filled = 0
+
+    def put(self, slot: int, frame: Array) -> None:
+        ring, flat = slot // self.ring, np.ascontiguousarray(frame).reshape(-1)
+        if self._since_key[ring] == KEY_EVERY:
+            packed, key = lz4.block.compress(flat, store_size=False), None
+            self._current[ring], self._since_key[ring] = (packed, flat.copy()), 1
+        else:
+            key, key_frame = self._current[ring]
+            packed = lz4.block.compress(flat ^ key_frame, store_size=False)
+            self._since_key[ring] += 1
+        old = self.packed[slot]
+        self._filled += old is None
+        self._bytes += len(packed) - len(old or b"")
+        self.packed[slot], self.keys[slot] = packed, key
+
+    def take(self, slots: Array) -> Array:
+        out = np.empty((slots.size, self.size), np.uint8)
+        last_key, key_frame = None, out[:0]
+        for row, slot in zip(out, slots.reshape(-1).tolist(), strict=True):
+            row[:], key = self._unpack(self.packed[slot]), self.keys[slot]
+            if key is None:
+                continue
+            if key is not last_key:  # neighbours share their key, and a stack's pictures are neighbours
+                last_key, key_frame = key, self._unpack(key)
+            np.bitwise_xor(row, key_frame, out=row)
+        return out.reshape(*slots.shape, *self.shape)
+
+    def _unpack(self, packed: bytes | None) -> Array:
+        assert packed is not None, "a slot is read only after it was written"
+        return np.frombuffer(lz4.block.decompress(packed, uncompressed_size=self.size), np.uint8)
+
+    @property
+    def nbytes(self) -> int:
+        """The packed pictures, the objects that hold them (33 bytes each, rounded up to 16) and two references."""
+        return self._bytes + 48 * self._filled + 16 * len(self.packed)

@@ -1,0 +1,198 @@
+"""Replay memory: every picture is stored once; stacks and n-step transitions are put together when they are sampled."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dsacc.agent.observation import ObservationSpec
+from dsacc.errors import ConfigError, EnvError
+from dsacc.replay.frames import PackedStore, PlainStore, Store
+
+Array = np.ndarray[Any, Any]
+
+_GOES_ON, _TERMINATED, _TRUNCATED, _LAST_LOOK = 0, 1, 2, 3  # what happens after a slot
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """A minibatch as arrays; see `agent.Batch` for the fields."""
+
+    observation: Array
+    action_B: Array
+    rewards_BN: Array
+    steps_B: Array
+    terminated_B: Array
+    next_observation: Array
+    entropy_B: Array
+
+
+class Replay:
+    """A ring of slots for each environment: one for an agent step, and one for the last look at a truncated episode.
+
+    The next state of a slot is the slot after it. A terminated episode needs no next state; a truncated one keeps its
+    last observation in a slot of its own (`_LAST_LOOK`), which is never sampled as a start.
+
+    Where observations are stacks of pictures (`stack` > 1) a slot holds the newest picture alone, and how many of
+    the pictures before it belong to the same episode; before an episode's start its first picture is repeated. A lost
+    life may terminate a transition while the episode, and so the stack, goes on.
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        spec: ObservationSpec,
+        n_step: int = 1,
+        *,
+        stack: int = 1,
+        envs: int = 1,
+        compression: str = "none",
+    ) -> None:
+        self.spec, self.n_step, self.stack, self.envs = spec, n_step, stack, envs
+        self.channels = spec.shape[0] // stack if spec.kind == "image" else 0  # of one picture
+        self.ring = capacity // envs  # slots of one environment
+        if self.ring < n_step + stack:
+            raise ConfigError(
+                f"a replay_size of {capacity} for {envs} environment(s) cannot hold n_step {n_step} and a next state"
+            )
+        slots = self.ring * envs
+        frame_shape = (self.channels, *spec.shape[1:]) if spec.kind == "image" else spec.shape
+        self.store: Store
+        if compression == "none":
+            self.store = PlainStore(slots, frame_shape, spec.dtype)
+        elif spec.kind == "image":
+            self.store = PackedStore(slots, frame_shape, envs)
+        else:
+            raise ConfigError(f"replay_compression {compression!r} is for pictures; the observation is a {spec.kind}")
+        self.actions = np.zeros(slots, np.int64)
+        self.rewards = np.zeros(slots, np.float32)
+        self.entropies = np.zeros(slots, np.float32)
+        self.after = np.full(slots, _LAST_LOOK, np.uint8)
+        self.back = np.zeros(slots, np.uint8)  # pictures of the same episode before this one, at most stack - 1
+        self.written_E = np.zeros(envs, np.int64)  # slots ever written; a ring's head is written % ring
+        self._newest: list[Array | None] = [None] * envs  # the observation in the last slot, while its episode goes on
+
+    def __len__(self) -> int:
+        return int(self._stored_E().sum())
+
+    def _stored_E(self) -> Array:
+        return np.minimum(self.written_E, self.ring)
+
+    @property
+    def nbytes(self) -> int:
+        columns = (self.actions, self.rewards, self.entropies, self.after, self.back)
+        return self.store.nbytes + sum(a.nbytes for a in columns)
+
+    def add(
+        self,
+        observation: Array,
+        action: int,
+        reward: float,
+        terminated: bool,
+        truncated: bool,
+        next_observation: Array,
+        entropy: float = 0.0,
+        *,
+        goes_on: bool = False,
+        env: int = 0,
+    ) -> None:
+        """One agent step. `next_observation` is kept only where the episode was cut off; `goes_on` says that a
+        terminated step (a lost life) does not end the episode."""
+        after = _TERMINATED if terminated else _TRUNCATED if truncated else _GOES_ON
+        self._write(env, observation, action, reward, entropy, after)
+        if after == _TRUNCATED:
+            self._write(env, next_observation, 0, 0.0, 0.0, _LAST_LOOK)
+        if truncated or (terminated and not goes_on):
+            self._newest[env] = None
+
+    def _write(self, env: int, observation: Array, action: int, reward: float, entropy: float, after: int) -> None:
+        age = int(self.written_E[env])
+        slot = env * self.ring + age % self.ring
+        if self.stack == 1:
+            self.store.put(slot, observation)
+        else:
+            self.back[slot] = self._pictures_before(env, age, observation)
+            self.store.put(slot, observation[-self.channels :])
+            self._newest[env] = observation
+        self.actions[slot], self.rewards[slot] = action, reward
+        self.entropies[slot], self.after[slot] = entropy, after
+        self.written_E[env] += 1
+
+    def _pictures_before(self, env: int, age: int, observation: Array) -> int:
+        """How far back the stack reaches; refuses observations that are not a window sliding over pictures."""
+        newest, channels = self._newest[env], self.channels
+        if newest is None:
+            expected, back = np.concatenate([observation[-channels:]] * (self.stack - 1)), 0
+        else:
+            last = env * self.ring + (age - 1) % self.ring
+            expected, back = newest[channels:], min(int(self.back[last]) + 1, self.stack - 1)
+        if not np.array_equal(observation[:-channels], expected):
+            raise EnvError(
+                "the environment says that it stacks pictures, but an observation is not the one before it moved on by "
+                "one picture; a wrapper between may change it"
+            )
+        return back
+
+    def sample(self, batch: int, rng: np.random.Generator) -> Transitions:
+        """A uniform minibatch of transitions whose stack and future, n steps or to the episode's end, are stored."""
+        base_B, age_B = self._draw(batch, rng)
+        slots_BN = base_B[:, None] + (age_B[:, None] + np.arange(self.n_step)) % self.ring
+        ends_BN = self.after[slots_BN] != _GOES_ON
+        runs_BN = np.ones_like(ends_BN)
+        runs_BN[:, 1:] = ~np.logical_or.accumulate(ends_BN[:, :-1], axis=1)
+        steps_B = runs_BN.sum(axis=1)
+        first_B, last_B = slots_BN[:, 0], slots_BN[np.arange(batch), steps_B - 1]
+        terminated_B = self.after[last_B] == _TERMINATED
+        # Where nothing follows, the state itself stands in: its value is multiplied by zero.
+        next_age_B = np.where(terminated_B, age_B, age_B + steps_B)
+        observations = self._observations(np.stack([base_B, base_B]), np.stack([age_B, next_age_B]))
+        return Transitions(
+            observations[0],
+            self.actions[first_B],
+            np.where(runs_BN, self.rewards[slots_BN], np.float32(0)),
+            steps_B,
+            terminated_B.astype(np.float32),
+            observations[1],
+            self.entropies[first_B],
+        )
+
+    def _observations(self, base: Array, age: Array) -> Array:
+        """Observations by ring and age, [...] -> [..., *spec.shape]; stacks are put together here."""
+        if self.stack == 1:
+            return self.store.take(base + age % self.ring)
+        reach = np.minimum(np.arange(self.stack)[::-1], self.back[base + age % self.ring][..., None])
+        slots = base[..., None] + (age[..., None] - reach) % self.ring
+        return self.store.take(slots).reshape(*age.shape, *self.spec.shape)
+
+    def _draw(self, batch: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Rings (by their first slot) and ages to start from: drawn again until each can be rebuilt."""
+        stored_E = self._stored_E()
+        ends_E = np.cumsum(stored_E)
+        base_B, age_B = np.empty(batch, np.int64), np.empty(batch, np.int64)
+        missing = np.arange(batch)
+        while len(missing):
+            draw = rng.integers(0, ends_E[-1], len(missing))
+            env = np.searchsorted(ends_E, draw, side="right")
+            age = self.written_E[env] - ends_E[env] + draw
+            good = self._complete(env, age)
+            base_B[missing[good]], age_B[missing[good]] = env[good] * self.ring, age[good]
+            missing = missing[~good]
+        return base_B, age_B
+
+    def _complete(self, env: Array, age: Array) -> Array:
+        """Whether slots (by ring, and the count at which they were written) start a transition that can be rebuilt."""
+        written = self.written_E[env]
+        slot = env * self.ring + age % self.ring
+        past = age - self.back[slot] >= written - self.ring
+        ahead = age[:, None] + np.arange(self.n_step)
+        after = self.after[(env * self.ring)[:, None] + ahead % self.ring]
+        ends = ((after != _GOES_ON) & (ahead < written[:, None])).any(axis=1)
+        complete: Array = (self.after[slot] != _LAST_LOOK) & past & (ends | (age + self.n_step < written))
+        return complete
+
+    def can_sample(self) -> bool:
+        """Whether at least one transition is complete. Once true it stays true."""
+        stored_E = self._stored_E()
+        env = np.repeat(np.arange(self.envs), stored_E)
+        age = np.concatenate([np.arange(w - s, w) for w, s in zip(self.written_E, stored_E, strict=True)])
+        return bool(self._complete(env, age).any())
