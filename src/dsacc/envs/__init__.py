@@ -42,12 +42,16 @@ def _is_atari(name: str) -> bool:
 
 def _unknown(name: str) -> str:
     games = [display_name(rom) for rom in game_names().values()]
-    if (not games and "-v" not in name.removeprefix("ALE/")) or (name.startswith("ALE/") and not games):
-        return f"there is no environment {name!r}; if it is an Atari game: pip install 'dsacc[atari]'"
-    ids = [i for i in gym.registry if not i.startswith("ALE/")]
-    near = {option.lower(): option for option in [*ids, *games]}
-    found = difflib.get_close_matches(name.removeprefix("ALE/").lower(), list(near), n=1, cutoff=0.4)
-    return f"there is no environment {name!r}" + (f"; did you mean {near[found[0]]!r}?" if found else "")
+    ids = [name for name, spec in gym.registry.items() if not str(spec.entry_point).startswith("ale_py")]
+    asked, candidates = name.lower(), [*ids, *games]
+    if name.startswith("ALE/"):
+        asked, candidates = asked.removeprefix("ale/").split("-v")[0], games
+    near = {candidate.lower(): candidate for candidate in candidates}
+    found = difflib.get_close_matches(asked, list(near), n=1, cutoff=0.4)
+    hint = f"; did you mean {near[found[0]]!r}?" if found else ""
+    if not games and ("-v" not in name or name.startswith("ALE/")):
+        hint += "; if it is an Atari game: pip install 'dsacc[atari]'"
+    return f"there is no environment {name!r}{hint}"
 
 
 def env_name(env: Env) -> str:
