@@ -39,6 +39,7 @@ def timed(call: Callable[[], object]) -> float:
 
 def make_batch(rng: np.random.Generator) -> Batch:
     pictures = [torch.from_numpy(rng.integers(0, 256, (BATCH, *PICTURE), dtype=np.uint8)) for _ in range(2)]
+    pictures = [p.contiguous(memory_format=torch.channels_last) for p in pictures]  # as the replay hands them out
     return Batch(
         pictures[0],
         torch.from_numpy(rng.integers(0, ACTIONS, BATCH)),

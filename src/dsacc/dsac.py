@@ -16,7 +16,7 @@ from dsacc.envs import Observations, check_actions, copies, env_name, frame_stac
 from dsacc.envs.spaces import space_from_json, space_to_json
 from dsacc.errors import ConfigError, DsaccError, ModelError
 from dsacc.progress import Silent, watcher
-from dsacc.replay import free_memory, memory_needed
+from dsacc.replay import free_memory, memory_needed, resident_memory
 from dsacc.runs import ModelFile, RunFolder, latest_model, read_model, write_model
 from dsacc.training import Row, Streams, Trainer, sample_actions
 
@@ -204,7 +204,7 @@ class DSAC:
 
 
 class _Clock:
-    """Rows of timing.jsonl: seconds since the start, and the speed since the last row."""
+    """Rows of timing.jsonl: seconds since the start, the speed since the last row, and the process's memory."""
 
     def __init__(self, step: int) -> None:
         self.began = self.last = time.monotonic()
@@ -214,7 +214,12 @@ class _Clock:
         now = time.monotonic()
         speed = (step - self.step) / max(now - self.last, 1e-9)
         self.last, self.step = now, step
-        return {"step": step, "seconds": round(now - self.began, 3), "steps_per_second": round(speed, 1)}
+        return {
+            "step": step,
+            "seconds": round(now - self.began, 3),
+            "steps_per_second": round(speed, 1),
+            "resident_mb": round(resident_memory() / 1e6, 1),
+        }
 
 
 class _AlphaWarning:

@@ -156,7 +156,7 @@ class Trainer:
         return self.observations.encode(observation)[0]
 
     def _tensor(self, array: Array) -> torch.Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array)).to(self.learner.device)
+        return torch.from_numpy(array).to(self.learner.device)
 
     def _batch(self, t: Transitions) -> Batch:
         return Batch(*(self._tensor(x) for x in vars(t).values()))

@@ -28,7 +28,12 @@ def load_reference():
 
 
 def layers(state: dict[str, torch.Tensor], prefixes: tuple[str, ...]) -> list[torch.Tensor]:
-    return [value for prefix in prefixes for key, value in state.items() if key.startswith(prefix)]
+    return [plain(value) for prefix in prefixes for key, value in state.items() if key.startswith(prefix)]
+
+
+def plain(value: torch.Tensor) -> torch.Tensor:
+    """The learner flattens the last convolution as [7, 7, 64], the order of its memory; the reference as [64, 7, 7]."""
+    return value.view(512, 7, 7, 64).permute(0, 3, 1, 2).reshape(512, -1) if value.shape == (512, 3136) else value
 
 
 def pairs(agent, learner: Learner):

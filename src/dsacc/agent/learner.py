@@ -184,7 +184,7 @@ class Learner:
             values: dict[int, dict[str, Tensor]] = {}
             for key, value in _below(state, name).items():
                 index, _, field = key.partition(".")
-                values.setdefault(int(index), {})[field] = value
+                values.setdefault(int(index), {})[field] = _laid_out_like(optimizer, int(index), value)
             optimizer.load_state_dict({"state": values, "param_groups": optimizer.state_dict()["param_groups"]})
 
     def _critic_loss(
@@ -221,6 +221,12 @@ def _require_finite(x: Tensor, name: str) -> None:
             f"{name} became {x.item()}; the run stops before the weights take it in: "
             "try a smaller learning_rate, grad_clip, or rewards of ordinary size"
         )
+
+
+def _laid_out_like(optimizer: torch.optim.Optimizer, index: int, value: Tensor) -> Tensor:
+    """Adam's moments in their parameter's order of memory: its fused kernel walks both in one sweep, without asking."""
+    parameter = optimizer.param_groups[0]["params"][index]
+    return value if value.dim() == 0 else torch.empty_like(parameter).copy_(value)
 
 
 def _below(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

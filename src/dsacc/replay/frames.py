@@ -2,6 +2,7 @@
 
 from typing import Any, Protocol
 
+import cv2
 import lz4.block
 import numpy as np
 
@@ -17,6 +18,10 @@ class Store(Protocol):
 
     def take(self, slots: Array) -> Array:
         """The frames of `slots`, any shape [...] -> [..., *frame shape]."""
+        ...
+
+    def take_stacks(self, slots: Array) -> Array:
+        """Grey pictures side by side as channels, [B, S] -> [B, H, W, S]."""
         ...
 
     @property
@@ -36,6 +41,12 @@ class PlainStore:
 
     def take(self, slots: Array) -> Array:
         out: Array = self.frames[slots]
+        return out
+
+    def take_stacks(self, slots: Array) -> Array:
+        out = np.empty((len(slots), *self.frames.shape[1:3], slots.shape[1]), self.frames.dtype)
+        for row, stack in zip(out, slots.tolist(), strict=True):
+            cv2.merge([self.frames[slot] for slot in stack], row)  # a fifth of the time of NumPy's transposed copy
         return out
 
     @property
@@ -84,6 +95,12 @@ class PackedStore:
                 last_key, key_frame = key, self._unpack(key)
             np.bitwise_xor(row, key_frame, out=row)
         return out.reshape(*slots.shape, *self.shape)
+
+    def take_stacks(self, slots: Array) -> Array:
+        out = np.empty((len(slots), *self.shape[:2], slots.shape[1]), np.uint8)
+        for row, stack in zip(out, self.take(slots), strict=True):
+            cv2.merge(list(stack), row)
+        return out
 
     def _unpack(self, packed: bytes | None) -> Array:
         assert packed is not None, "a slot is read only after it was written"

@@ -56,7 +56,8 @@ class Replay:
                 f"a replay_size of {capacity} for {envs} environment(s) cannot hold n_step {n_step} and a next state"
             )
         slots = self.ring * envs
-        frame_shape = (self.channels, *spec.shape[1:]) if spec.kind == "image" else spec.shape
+        # Pictures are stored [H, W, C], the memory that convolutions are fastest on, and handed out as [C, H, W].
+        frame_shape = (*spec.shape[1:], self.channels) if spec.kind == "image" else spec.shape
         self.store: Store
         if compression == "none":
             self.store = PlainStore(slots, frame_shape, spec.dtype)
@@ -108,12 +109,11 @@ class Replay:
     def _write(self, env: int, observation: Array, action: int, reward: float, entropy: float, after: int) -> None:
         age = int(self.written_E[env])
         slot = env * self.ring + age % self.ring
-        if self.stack == 1:
-            self.store.put(slot, observation)
-        else:
+        if self.stack > 1:
             self.back[slot] = self._pictures_before(env, age, observation)
-            self.store.put(slot, observation[-self.channels :])
             self._newest[env] = observation
+        image = self.spec.kind == "image"
+        self.store.put(slot, observation[-self.channels :].transpose(1, 2, 0) if image else observation)
         self.actions[slot], self.rewards[slot] = action, reward
         self.entropies[slot], self.after[slot] = entropy, after
         self.written_E[env] += 1
@@ -145,24 +145,28 @@ class Replay:
         terminated_B = self.after[last_B] == _TERMINATED
         # Where nothing follows, the state itself stands in: its value is multiplied by zero.
         next_age_B = np.where(terminated_B, age_B, age_B + steps_B)
-        observations = self._observations(np.stack([base_B, base_B]), np.stack([age_B, next_age_B]))
         return Transitions(
-            observations[0],
+            self._observations(base_B, age_B),
             self.actions[first_B],
             np.where(runs_BN, self.rewards[slots_BN], np.float32(0)),
             steps_B,
             terminated_B.astype(np.float32),
-            observations[1],
+            self._observations(base_B, next_age_B),
             self.entropies[first_B],
         )
 
     def _observations(self, base: Array, age: Array) -> Array:
-        """Observations by ring and age, [...] -> [..., *spec.shape]; stacks are put together here."""
+        """Observations by ring and age, [B] -> [B, *spec.shape]; stacks are put together here."""
+        newest = base + age % self.ring
+        if self.spec.kind != "image":
+            return self.store.take(newest)
         if self.stack == 1:
-            return self.store.take(base + age % self.ring)
-        reach = np.minimum(np.arange(self.stack)[::-1], self.back[base + age % self.ring][..., None])
-        slots = base[..., None] + (age[..., None] - reach) % self.ring
-        return self.store.take(slots).reshape(*age.shape, *self.spec.shape)
+            return np.moveaxis(self.store.take(newest), -1, 1)
+        reach = np.minimum(np.arange(self.stack)[::-1], self.back[newest][:, None])
+        slots = base[:, None] + (age[:, None] - reach) % self.ring
+        if self.channels == 1:
+            return np.moveaxis(self.store.take_stacks(slots), -1, 1)
+        return np.moveaxis(self.store.take(slots), -1, 2).reshape(len(age), *self.spec.shape)
 
     def _draw(self, batch: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """Rings (by their first slot) and ages to start from: drawn again until each can be rebuilt."""
