@@ -172,6 +172,8 @@ class Replay:
         """Rings (by their first slot) and ages to start from: drawn again until each can be rebuilt."""
         stored_E = self._stored_E()
         ends_E = np.cumsum(stored_E)
+        if ends_E[-1] == 0:
+            raise ValueError("nothing is stored yet; ask can_sample first")
         base_B, age_B = np.empty(batch, np.int64), np.empty(batch, np.int64)
         missing = np.arange(batch)
         while len(missing):
@@ -179,6 +181,8 @@ class Replay:
             env = np.searchsorted(ends_E, draw, side="right")
             age = self.written_E[env] - ends_E[env] + draw
             good = self._complete(env, age)
+            if not good.any() and not self.can_sample():
+                raise ValueError("no transition is complete yet; ask can_sample first")
             base_B[missing[good]], age_B[missing[good]] = env[good] * self.ring, age[good]
             missing = missing[~good]
         return base_B, age_B

@@ -1,0 +1,208 @@
+"""Pictures stored once, against a naive memory that stores every transition whole, stacks and all."""
+
+from collections import deque
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dsacc.agent.observation import ObservationSpec
+from dsacc.errors import ConfigError, EnvError
+from dsacc.replay import Replay
+
+HEIGHT, WIDTH = 5, 6
+ENDS = st.lists(st.sampled_from(["goes on"] * 8 + ["terminated", "truncated", "life lost"]), min_size=3, max_size=70)
+
+
+def picture(number: int, channels: int) -> np.ndarray:
+    """A picture that tells which one it is."""
+    out = np.random.default_rng(number).integers(0, 256, (channels, HEIGHT, WIDTH), dtype=np.uint8)
+    out[0, 0, :2] = number // 256, number % 256
+    return out
+
+
+def number_of(observation: np.ndarray, channels: int) -> int:
+    newest = observation[-channels]
+    return int(newest[0, 0]) * 256 + int(newest[0, 1])
+
+
+class Player:
+    """One environment that shows numbered pictures, stacked; and its diary, which keeps everything."""
+
+    def __init__(self, stack: int, channels: int, first: int) -> None:
+        self.stack, self.channels, self.number = stack, channels, first
+        self.diary: list[dict] = []
+        self.reset()
+
+    def reset(self) -> None:
+        self.pictures = deque([self._next()] * self.stack, maxlen=self.stack)
+
+    def _next(self) -> np.ndarray:
+        self.number += 1
+        return picture(self.number, self.channels)
+
+    def seen(self) -> np.ndarray:
+        return np.concatenate(list(self.pictures))
+
+    def step(self, replay: Replay, env: int, end: str) -> None:
+        before, action, reward = self.seen(), self.number % 7, float(self.number)
+        self.pictures.append(self._next())
+        after = self.seen()
+        terminated, truncated = end in ("terminated", "life lost"), end == "truncated"
+        goes_on = end in ("goes on", "life lost")
+        replay.add(before, action, reward, terminated, truncated, after, reward / 10, goes_on=goes_on, env=env)
+        self.diary.append({"seen": before, "action": action, "reward": reward, "end": end, "next": after})
+        if not goes_on:
+            self.reset()
+
+
+def expected(diary: list[dict], n: int, channels: int) -> dict[int, dict]:
+    """The right n-step transition for each step of a diary, by the number of its newest picture."""
+    out = {}
+    for i, start in enumerate(diary):
+        rewards = []
+        for step in diary[i : i + n]:
+            rewards.append(step["reward"])
+            if step["end"] == "goes on" and step is diary[-1]:
+                break  # its next state is not stored before the next step
+            if step["end"] != "goes on" or len(rewards) == n:
+                out[number_of(start["seen"], channels)] = {
+                    "seen": start["seen"],
+                    "action": start["action"],
+                    "rewards": rewards,
+                    "terminated": step["end"] in ("terminated", "life lost"),
+                    "next": step["next"],
+                }
+                break
+    return out
+
+
+def play(ends: list[str], *, stack: int, channels: int, envs: int, n: int, capacity: int, compression: str):
+    spec = ObservationSpec("image", (stack * channels, HEIGHT, WIDTH))
+    replay = Replay(capacity, spec, n, stack=stack, envs=envs, compression=compression)
+    players = [Player(stack, channels, 10_000 * e) for e in range(envs)]
+    for i, end in enumerate(ends * envs):
+        players[i % envs].step(replay, i % envs, end)
+    right = {}
+    for player in players:
+        right |= expected(player.diary, n, channels)
+    return replay, right
+
+
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(
+    ENDS,
+    st.integers(1, 4),
+    st.sampled_from([1, 3]),
+    st.integers(1, 3),
+    st.integers(1, 4),
+    st.integers(30, 90),
+    st.sampled_from(["none", "lz4"]),
+)
+def test_every_sample_is_a_transition_that_happened(ends, stack, channels, envs, n, capacity, compression):
+    replay, right = play(
+        ends, stack=stack, channels=channels, envs=envs, n=n, capacity=capacity, compression=compression
+    )
+    if not replay.can_sample():
+        return
+    t = replay.sample(48, np.random.default_rng(0))
+    for i in range(48):
+        truth = right[number_of(t.observation[i], channels)]
+        assert np.array_equal(t.observation[i], truth["seen"])
+        assert t.rewards_BN[i].tolist() == truth["rewards"] + [0.0] * (n - len(truth["rewards"]))
+        assert t.steps_B[i] == len(truth["rewards"])
+        assert t.terminated_B[i] == truth["terminated"]
+        assert t.action_B[i] == truth["action"]
+        assert t.entropy_B[i] == pytest.approx(truth["rewards"][0] / 10)
+        if not truth["terminated"]:
+            assert np.array_equal(t.next_observation[i], truth["next"])
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(ENDS, st.integers(2, 4), st.integers(1, 2), st.integers(1, 3))
+def test_every_complete_transition_can_be_drawn(ends, stack, envs, n):
+    replay, right = play(ends, stack=stack, channels=1, envs=envs, n=n, capacity=1000, compression="none")
+    if not right:
+        assert not replay.can_sample()
+        return
+    drawn = replay.sample(4_000, np.random.default_rng(0)).observation
+    # A step whose future is not known yet is not among the right ones, nor drawn.
+    assert {number_of(o, 1) for o in drawn} == set(right)
+
+
+def test_sampling_from_nothing_is_an_error_and_not_an_endless_search():
+    empty = Replay(50, ObservationSpec("vector", (1,)), 3)
+    with pytest.raises(ValueError, match="nothing is stored"):
+        empty.sample(4, np.random.default_rng(0))
+    empty.add(np.zeros(1, np.float32), 0, 0.0, False, False, np.zeros(1, np.float32))
+    with pytest.raises(ValueError, match="no transition is complete"):
+        empty.sample(4, np.random.default_rng(0))
+
+
+def test_compression_changes_no_sample():
+    ends = (["goes on"] * 17 + ["terminated"] + ["goes on"] * 9 + ["truncated"] + ["life lost"]) * 6
+    samples = []
+    for compression in ("none", "lz4"):
+        replay, _ = play(ends, stack=4, channels=1, envs=2, n=3, capacity=120, compression=compression)
+        t = replay.sample(200, np.random.default_rng(3))
+        samples.append([x.copy() for x in vars(t).values()])
+    for plain, packed in zip(*samples, strict=True):
+        assert np.array_equal(plain, packed)
+
+
+def test_pictures_are_handed_out_channels_last_in_memory():
+    replay, _ = play(["goes on"] * 30, stack=4, channels=1, envs=1, n=1, capacity=100, compression="none")
+    t = replay.sample(8, np.random.default_rng(0))
+    assert t.observation.shape == (8, 4, HEIGHT, WIDTH)
+    assert t.observation.transpose(0, 2, 3, 1).flags.c_contiguous
+
+
+def test_a_million_atari_steps_take_at_most_7_2_gb():
+    spec = ObservationSpec("image", (4, 84, 84))
+    assert Replay(1_000_000, spec, 1, stack=4).nbytes <= 7.2e9  # taken page by page: nothing is written here
+
+
+def test_compressed_pictures_that_hardly_change_take_little_room():
+    spec = ObservationSpec("image", (4, 84, 84))
+    still = np.random.default_rng(0).integers(0, 256, (4, 84, 84), dtype=np.uint8)
+    still[:] = still[0]
+    replay = Replay(400, spec, 1, stack=4, compression="lz4")
+    for _ in range(400):
+        replay.add(still, 0, 0.0, False, False, still)
+    assert replay.nbytes < 400 * 84 * 84 / 4  # noise does not compress, but only every eighth picture is a key
+
+
+def test_observations_that_do_not_slide_are_refused():
+    spec = ObservationSpec("image", (3, HEIGHT, WIDTH))
+    replay = Replay(50, spec, 1, stack=3)
+    first = np.concatenate([picture(1, 1)] * 3)
+    replay.add(first, 0, 0.0, False, False, first)
+    with pytest.raises(EnvError, match="not the one before it moved on by one picture"):
+        replay.add(np.concatenate([picture(k, 1) for k in (7, 8, 9)]), 0, 0.0, False, False, first)
+    with pytest.raises(EnvError, match="stacks pictures"):
+        Replay(50, spec, 1, stack=3).add(
+            np.concatenate([picture(k, 1) for k in (7, 8, 9)]), 0, 0.0, False, False, first
+        )
+
+
+def test_compression_is_for_pictures():
+    with pytest.raises(ConfigError, match="is for pictures"):
+        Replay(50, ObservationSpec("vector", (3,)), compression="lz4")
+
+
+def test_a_ring_too_small_for_its_environments_is_refused():
+    with pytest.raises(ConfigError, match="cannot hold"):
+        Replay(40, ObservationSpec("image", (4, HEIGHT, WIDTH)), 3, stack=4, envs=8)
+
+
+def test_samples_are_uniform_over_environments():
+    spec = ObservationSpec("vector", (1,))
+    replay = Replay(90, spec, 1, envs=3)
+    for i in range(60):
+        for e in range(3):
+            replay.add(np.array([100 * e + i], np.float32), 0, 0.0, False, False, np.zeros(1, np.float32), env=e)
+    drawn = replay.sample(87_000, np.random.default_rng(0)).observation[:, 0]
+    values, counts = np.unique(drawn, return_counts=True)
+    assert len(values) == 3 * 29  # 30 slots each, of which the newest waits for its next state
+    assert abs(counts - 1000).max() < 5 * np.sqrt(1000)
