@@ -10,7 +10,7 @@ EXTRAS := atari,box2d,dev
 # One test process a core; each uses one thread.
 JOBS ?= auto
 
-.PHONY: demo test setup lint coverage bench classic clean help
+.PHONY: demo test setup lint coverage bench bench-peers bench-steps bench-memory bench-kernels classic clean help
 help:
 	@echo "make demo      install, train and test two agents on a built-in game (minutes)"
 	@echo "make test      install with the development extras, run the tests"
@@ -18,6 +18,10 @@ help:
 	@echo "make lint      ruff and mypy"
 	@echo "make coverage  tests with line coverage of maths/ and agent/ (at least 95 %)"
 	@echo "make bench     time the solve and the update, side by side"
+	@echo "make bench-peers    one update beside other libraries', and the parts of a step (own .venv-bench)"
+	@echo "make bench-steps    the parts of an agent step, steps/s, cost by what is stored (7 GB)"
+	@echo "make bench-memory   a replay of 1,000,000 steps, plain and compressed (10 minutes, 8 GB)"
+	@echo "make bench-kernels  one update against the floor of its kernels"
 	@echo "make classic   CartPole, Acrobot and LunarLander: all agents, several seeds (an hour)"
 
 $(VENV)/.made: | check-python
@@ -59,8 +63,29 @@ lint: $(VENV)/.all
 bench: $(VENV)/.all
 	$(BIN)/python benchmarks/update.py
 
+# The peers bring many packages, so they get an environment of their own.
+$(VENV)-bench/.all: pyproject.toml constraints.txt benchmarks/constraints.txt | check-python
+	$(PYTHON) -m venv $(VENV)-bench
+	@echo "installing dsacc and the peers into $(VENV)-bench"
+	$(VENV)-bench/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--constraint benchmarks/constraints.txt --editable ".[atari,bench]"
+	@touch $@
+
+bench-peers: $(VENV)-bench/.all
+	$(VENV)-bench/bin/python benchmarks/peers.py
+	$(VENV)-bench/bin/python benchmarks/steps.py
+
+bench-steps: $(VENV)/.all
+	$(BIN)/python benchmarks/steps.py
+
+bench-memory: $(VENV)/.all
+	$(BIN)/python benchmarks/memory.py
+
+bench-kernels: $(VENV)/.all
+	$(BIN)/python benchmarks/kernels.py
+
 classic: $(VENV)/.all
 	$(BIN)/python benchmarks/classic.py
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) $(VENV)-bench demo

@@ -126,7 +126,7 @@ def test_train_breakout_from_the_command_line(tmp_path, monkeypatch, capsys):
     assert main(["train", "Breakout", *tiny.split(), "--out", str(out)]) == 0
     said = capsys.readouterr().err
     assert "dsac-m on Breakout, 120 steps" in said
-    assert "replay memory: up to 0.00 GB of" in said
+    assert "replay memory: up to 0.8 MB of" in said
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     assert [r["step"] for r in rows] == [40, 80, 120]
     timing = json.loads((out / "timing.jsonl").read_text().splitlines()[-1])

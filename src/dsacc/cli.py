@@ -168,7 +168,7 @@ def _train(args: argparse.Namespace) -> None:
     )
     if found != "finished":
         needed, free = model.replay_bytes(args.steps), free_memory()
-        _say(f"replay memory: up to {needed / 1e9:.2f} GB of {free / 1e9:.1f} GB free")
+        _say(f"replay memory: up to {_size(needed)} of {_size(free)} free")
     if args.dry_run:
         return
     model.learn(args.steps, progress_bar=True, out=out)
@@ -208,6 +208,10 @@ def _use_threads(threads: int) -> None:
     import torch
 
     torch.set_num_threads(threads)
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
 
 
 def _say(line: str) -> None:
