@@ -16,6 +16,8 @@ class Store(Protocol):
 
     def put(self, slot: int, frame: Array) -> None: ...
 
+    def put_many(self, slots: Array, frames: Array) -> None: ...
+
     def take(self, slots: Array) -> Array:
         """The frames of `slots`, any shape [...] -> [..., *frame shape]."""
         ...
@@ -38,6 +40,9 @@ class PlainStore:
 
     def put(self, slot: int, frame: Array) -> None:
         self.frames[slot] = frame
+
+    def put_many(self, slots: Array, frames: Array) -> None:
+        self.frames[slots] = frames
 
     def take(self, slots: Array) -> Array:
         out: Array = self.frames[slots]
@@ -83,6 +88,10 @@ class PackedStore:
         self._filled += old is None
         self._bytes += len(packed) - len(old or b"")
         self.packed[slot], self.keys[slot] = packed, key
+
+    def put_many(self, slots: Array, frames: Array) -> None:
+        for slot, frame in zip(slots.tolist(), frames, strict=True):
+            self.put(slot, frame)
 
     def take(self, slots: Array) -> Array:
         out = np.empty((slots.size, self.size), np.uint8)
