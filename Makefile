@@ -10,7 +10,7 @@ EXTRAS := atari,box2d,dev
 # One test process a core; each uses one thread.
 JOBS ?= auto
 
-.PHONY: demo test setup lint coverage bench bench-peers bench-steps bench-memory bench-kernels classic clean help
+.PHONY: demo test setup lint coverage bench bench-peers bench-steps bench-memory bench-kernels crash-test fault-test classic clean help
 help:
 	@echo "make demo      install, train and test two agents on a built-in game (minutes)"
 	@echo "make test      install with the development extras, run the tests"
@@ -22,6 +22,8 @@ help:
 	@echo "make bench-steps    the parts of an agent step, steps/s, cost by what is stored (7 GB)"
 	@echo "make bench-memory   a replay of 1,000,000 steps, plain and compressed (10 minutes, 8 GB)"
 	@echo "make bench-kernels  one update against the floor of its kernels"
+	@echo "make crash-test     60 kills at random moments, every ending compared by hash (10 minutes)"
+	@echo "make fault-test     damaged files, a full disk, races, bad numbers: what the user sees"
 	@echo "make classic   CartPole, Acrobot and LunarLander: all agents, several seeds (an hour)"
 
 $(VENV)/.made: | check-python
@@ -83,6 +85,12 @@ bench-memory: $(VENV)/.all
 
 bench-kernels: $(VENV)/.all
 	$(BIN)/python benchmarks/kernels.py
+
+crash-test: $(VENV)/.all
+	$(BIN)/python tests/robustness/crash.py
+
+fault-test: $(VENV)/.all
+	$(BIN)/python tests/robustness/faults.py
 
 classic: $(VENV)/.all
 	$(BIN)/python benchmarks/classic.py

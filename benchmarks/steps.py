@@ -118,7 +118,9 @@ def speeds(console: Console, steps: int, repeats: int) -> None:
         one, two = (statistics.median(times[name, t]) for t in (1, 2))
         table.add_row(name, f"{one:.1f}", f"{two:.1f}", f"{two / one:.2f}")
     console.print(table)
-    console.print("Two runs side by side with one thread each do twice the first column: compare with the last.")
+    console.print(
+        "Two runs side by side with one thread each do up to twice the first column; compare with the second."
+    )
 
 
 def flatness(console: Console, sizes: tuple[int, int], steps: int, repeats: int) -> None:
@@ -134,7 +136,7 @@ def flatness(console: Console, sizes: tuple[int, int], steps: int, repeats: int)
         rng = np.random.default_rng(0)
         for _ in range(repeats):
             for size, replay in replays.items():
-                trainer.replay = replay
+                exchange(trainer, replay)
                 began = time.perf_counter()
                 for _ in range(20):
                     replay.sample(trainer.config.batch_size, rng)
@@ -158,13 +160,17 @@ def filled(trainer: Trainer, size: int) -> Replay:
         after, reward, terminated, truncated, _ = env.step(action)
         played.append((seen, action, float(np.sign(reward)), terminated, truncated, after))
         seen = env.reset()[0] if terminated or truncated else after
-    played[-1] = (*played[-1][:3], True, False, played[-1][5])  # so that the repetition starts a new episode
+    played[-1] = (*played[-1][:3], True, False, played[-1][5])  # the repetition starts a new episode
     for i in range(size):
         replay.add(*played[i % len(played)])
-    trainer.seen_E[0] = env.reset(seed=2)[0]
-    replay._newest[0] = None
-    replay.after[(size - 1) % replay.ring] = 1
     return replay
+
+
+def exchange(trainer: Trainer, replay: Replay) -> None:
+    """Go on with another replay, from a new game: episodes must not be torn."""
+    last = (int(replay.written_E[0]) - 1) % replay.ring
+    replay.after[last], replay.newest_E[0] = 1, None
+    trainer.replay, trainer.seen_E[0] = replay, trainer.envs[0].reset()[0]
 
 
 def main() -> None:

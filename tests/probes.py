@@ -137,3 +137,9 @@ class Spoiled(Probe):
 
 if "NanFromTheStart-v0" not in gym.registry:
     gym.register("NanFromTheStart-v0", entry_point=lambda: Spoiled(at=0, observation=np.nan))
+    for what in ("observation", "reward"):
+        for bad in ("nan", "inf"):
+            gym.register(
+                f"Spoiled{what.title()}{bad.title()}-v0",
+                entry_point=lambda what=what, bad=bad: Spoiled(at=150, **{what: float(bad)}),
+            )

@@ -15,6 +15,7 @@ LEVELS = [
     {"progress"},
     {"runs"},
     {"training"},
+    {"session"},
     {"dsac"},
     {"evaluation"},
     {"experiments"},

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from dsacc import __version__
 from dsacc.config import AGENTS, GROUPS, PRESETS, Config, field_type, make_config
-from dsacc.errors import BadInput, ConfigError, DsaccError
+from dsacc.errors import BadInput, ConfigError, DsaccError, Stopped
 
 NOT_OPTIONS = ("env", "constraint")  # given as ENV and --agent
 
@@ -151,24 +151,27 @@ def _train(args: argparse.Namespace) -> None:
     from dsacc.dsac import DSAC
     from dsacc.replay import free_memory
     from dsacc.runs import RunFolder
+    from dsacc.runs.files import size
 
     model = DSAC(args.env, AGENTS[args.agent], args.preset, device=args.device, **{"seed": config.seed, **given})
     config = model.config
     name = f"{config.env.replace('/', '-')}-{config.agent}-s{config.seed}-{config.run_id[:8]}"
     out = args.out or Path("runs") / name
-    found = RunFolder(out, config, args.steps).found
+    folder = RunFolder(out, config, args.steps)
+    found = folder.found
     if found != "finished":
         model.prepare(args.steps)  # an environment that cannot be learned from says so before a run is announced
     _say(
         {
             "new": f"new run in {out}: {config.agent} on {config.env}, {args.steps:,} steps",
             "restart": f"{out} holds a run that stopped before a checkpoint: it starts again from step 0 with its seed",
+            "continue": f"{out} holds this run: continuing from step {folder.step:,} of {args.steps:,}",
             "finished": f"{out} is finished at {args.steps:,} steps or more",
         }[found]
     )
     if found != "finished":
         needed, free = model.replay_bytes(args.steps), free_memory()
-        _say(f"replay memory: up to {_size(needed)} of {_size(free)} free")
+        _say(f"replay memory: up to {size(needed)} of {size(free)} free")
     if args.dry_run:
         return
     model.learn(args.steps, progress_bar=True, out=out)
@@ -210,10 +213,6 @@ def _use_threads(threads: int) -> None:
     torch.set_num_threads(threads)
 
 
-def _size(count: int) -> str:
-    return f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
-
-
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
@@ -231,10 +230,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = _warn_in_a_line
             {"train": _train, "evaluate": _evaluate, "demo": _demo}[args.command](args)
+    except Stopped as stopped:
+        _say("dsacc: stopped and saved; the same command goes on")
+        return 128 + stopped.signal
     except DsaccError as error:
         _say(f"dsacc: {error}")
         return 2 if isinstance(error, BadInput) else 1
     except KeyboardInterrupt:
-        _say("dsacc: stopped; the same command starts it again")
+        _say("dsacc: stopped; the same command goes on")
         return 130
     return 0

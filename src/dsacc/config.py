@@ -49,7 +49,7 @@ class Config:
     random_steps: int = _option(1_000, "agent steps at the start that act uniformly at random", low=0)
     replay_size: int = _option(100_000, "agent steps kept for replay; the oldest go first", low=2)
     replay_compression: str = _option(
-        "none", "lz4 packs stored pictures without loss, 4 to 40 times smaller on Atari", choices=("none", "lz4")
+        "none", "lz4 packs stored pictures without loss, 4 to 30 times smaller on Atari", choices=("none", "lz4")
     )
     train_every: int = _option(1, "agent steps between updates", low=1)
     updates: int = _option(1, "gradient updates each time", low=1)
@@ -110,8 +110,9 @@ class Config:
         None, "a constant multiplier in place of the solved one (a control); none solves", low=0.0, high=1.0
     )
 
-    # --- reporting ---
+    # --- reporting and saving ---
     log_every: int = _option(500, "agent steps between rows of metrics.jsonl", low=1)
+    checkpoint_every: int = _option(10_000, "agent steps between checkpoints of a run folder", low=1)
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -191,7 +192,7 @@ GROUPS = {
     "critic_loss": "critics",
     "alpha": "entropy",
     "multiplier_form": "constraint",
-    "log_every": "reporting",
+    "log_every": "reporting and saving",
 }
 
 PRESETS: dict[str, dict[str, Any]] = {

@@ -1,6 +1,6 @@
 """class DSAC: the four verbs learn, predict, save, load."""
 
-import time
+import signal
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,10 +14,11 @@ from dsacc.agent import Learner
 from dsacc.config import Config, make_config
 from dsacc.envs import Observations, check_actions, copies, env_name, frame_stack
 from dsacc.envs.spaces import space_from_json, space_to_json
-from dsacc.errors import ConfigError, DsaccError, ModelError
+from dsacc.errors import ConfigError, ModelError, Stopped
 from dsacc.progress import Silent, watcher
-from dsacc.replay import free_memory, memory_needed, resident_memory
+from dsacc.replay import free_memory, memory_needed
 from dsacc.runs import ModelFile, RunFolder, latest_model, read_model, write_model
+from dsacc.session import Session, StopSignals
 from dsacc.training import Row, Streams, Trainer, sample_actions
 
 EnvSource = gym.Env[Any, Any] | str | Callable[[], gym.Env[Any, Any]]
@@ -81,16 +82,19 @@ class DSAC:
         if isinstance(total_steps, bool) or int(total_steps) != total_steps or total_steps < 1:
             raise ConfigError(f"steps must be a whole number of at least 1, not {total_steps}")
         until = self.step + int(total_steps)
-        folder = None if out is None else RunFolder(out, self.config, until)
-        if folder is not None and self.step > 0:
+        if out is None:
+            self._run(self.prepare(until), until, None, progress_bar, callback)
+            return self
+        if self.step > 0:
             raise ConfigError("a run folder holds a run from its first step; give out= on the first call of learn")
-        if folder is not None and folder.found == "finished":
+        folder = RunFolder(out, self.config, until)
+        if folder.found == "finished":
             self._take(read_model(latest_model(folder.path)))
             return self
-        trainer = self.prepare(until)
-        if folder is not None:
-            folder.start({"device": str(self.learner.device), "threads": torch.get_num_threads()})
-        self._run(trainer, until, folder, progress_bar, callback)
+        session = Session(folder, self.prepare(until), self._model_file)
+        for sentence in session.begin():
+            warnings.warn(sentence, stacklevel=2)
+        self._run(session.trainer, until, session, progress_bar, callback)
         return self
 
     def prepare(self, steps: int = 1) -> Trainer:
@@ -112,38 +116,49 @@ class DSAC:
         self,
         trainer: Trainer,
         until: int,
-        folder: RunFolder | None,
+        session: Session | None,
         progress_bar: bool,
         callback: Callable[[Row], None] | None,
     ) -> None:
-        watch = watcher(until, self.step, self.config.agent) if progress_bar else Silent()
-        clock = _Clock(trainer.step)
+        watch = watcher(until, trainer.step, self.config.agent) if progress_bar else Silent()
         warn = _AlphaWarning()
+        before = trainer.step
 
         def log(row: Row) -> None:
             warn(row)
             watch.row(row)
-            if folder is not None:
-                folder.log("metrics.jsonl", row)
-                folder.log("timing.jsonl", clock.row(trainer.step))
-                folder.set_status("running", trainer.step)
+            if session is not None:
+                session.log(row)
             if callback is not None:
                 callback(row)
 
-        try:
-            trainer.run(until, log, watch.step)
-        except (DsaccError, KeyboardInterrupt) as error:
-            if folder is not None:
-                state = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
-                folder.set_status(state, trainer.step, str(error) or None)
-            raise
-        finally:
-            self.step = trainer.step
-            watch.close()
-            if folder is not None:
-                folder.close()
-        if folder is not None:
-            folder.finish(self._model_file())
+        def tick(step: int) -> None:
+            nonlocal before
+            self.step = step
+            watch.step(step)
+            if session is not None:
+                session.after_step(before)
+                signals.check()
+            before = step
+
+        with StopSignals(active=session is not None) as signals:
+            try:
+                trainer.run(until, log, tick)
+                if session is not None:
+                    session.finish()
+            except Stopped as stopped:
+                if session is not None:
+                    session.stop()
+                if stopped.signal == signal.SIGINT:
+                    raise KeyboardInterrupt from stopped
+                raise
+            except BaseException as error:
+                if session is not None:
+                    session.fail(error)
+                raise
+            finally:
+                self.step = trainer.step
+                watch.close()
 
     def predict(self, observation: Any, deterministic: bool = False) -> tuple[Any, None]:
         """The action for one observation, or an array of actions for a batch; and None, as there is no hidden state.
@@ -203,25 +218,6 @@ class DSAC:
         return f"DSAC({self.config.env!r}, agent={self.config.agent!r}, seed={self.config.seed}, step={self.step})"
 
 
-class _Clock:
-    """Rows of timing.jsonl: seconds since the start, the speed since the last row, and the process's memory."""
-
-    def __init__(self, step: int) -> None:
-        self.began = self.last = time.monotonic()
-        self.step = step
-
-    def row(self, step: int) -> Row:
-        now = time.monotonic()
-        speed = (step - self.step) / max(now - self.last, 1e-9)
-        self.last, self.step = now, step
-        return {
-            "step": step,
-            "seconds": round(now - self.began, 3),
-            "steps_per_second": round(speed, 1),
-            "resident_mb": round(resident_memory() / 1e6, 1),
-        }
-
-
 class _AlphaWarning:
     """Says once that the temperature has run away."""
 
@@ -250,7 +246,7 @@ def _require_memory(config: Config, needed: int, free: int, steps: int, pictures
         return
     ways = [f"replay_size {int(min(config.replay_size, steps) * 0.9 * free / needed):,}"]
     if pictures and config.replay_compression == "none":
-        ways.append("replay_compression lz4 (4 to 40 times smaller on Atari)")
+        ways.append("replay_compression lz4 (4 to 30 times smaller on Atari)")
     raise ConfigError(
         f"the replay memory of {min(config.replay_size, steps):,} steps needs {needed / 1e9:.2f} GB, and "
         f"{free / 1e9:.2f} GB are free; what would do: {' or '.join(ways)}"

@@ -27,3 +27,11 @@ class RunError(BadInput):
 
 class TrainingDiverged(DsaccError):
     """A loss is no longer a finite number."""
+
+
+class Stopped(DsaccError):
+    """A signal asked the run to stop; it was saved first."""
+
+    def __init__(self, signal: int) -> None:
+        super().__init__(f"stopped by signal {signal}")
+        self.signal = signal

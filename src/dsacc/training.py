@@ -12,6 +12,7 @@ import torch
 from dsacc.agent import Batch, Learner
 from dsacc.config import Config
 from dsacc.envs import Observations, check_reward, frame_stack
+from dsacc.envs.saving import load_env, save_env, why_not
 from dsacc.replay import Replay, Transitions
 
 Row = dict[str, Any]
@@ -38,6 +39,9 @@ class Streams:
             [int(x) for x in env.generate_state(envs)],
             torch.Generator().manual_seed(int(weights.generate_state(1, np.uint64)[0] >> 1)),
         )
+
+
+_GENERATORS = ("actions", "batches", "noise")  # the streams that are drawn from while a run goes on
 
 
 class Meter:
@@ -151,6 +155,47 @@ class Trainer:
         self.finished_returns = []
         row: Row = {"step": self.step, "updates": self.updates, "episodes": self.episodes, "return": mean}
         return row | self.meter.take()
+
+    # --- saving ---
+
+    def state(self) -> dict[str, Any]:
+        """All that the next step depends on, as plain data and arrays; the learner and the replay are saved apart."""
+        return {
+            "step": self.step,
+            "updates": self.updates,
+            "episodes": self.episodes,
+            "can_learn": self._can_learn,
+            "returns": self.returns_E,
+            "finished_returns": self.finished_returns,
+            "meter": {"sums": self.meter.sums, "count": self.meter.count},
+            "streams": {name: getattr(self.streams, name).bit_generator.state for name in _GENERATORS},
+            "seen": self.seen_E,
+            "newest": self.replay.newest_E,
+            "written": [int(w) for w in self.replay.written_E],
+            "envs": [save_env(env) for env in self.envs],
+        }
+
+    def load_state(self, state: dict[str, Any]) -> list[str]:
+        """Go on from `state`; the replay's contents and the learner have been put back before. Returns a sentence for
+        each environment whose state could not be saved: it starts a fresh episode, from a seed of its own."""
+        self.step, self.updates, self.episodes = state["step"], state["updates"], state["episodes"]
+        self._can_learn = state["can_learn"]
+        self.returns_E, self.finished_returns = list(state["returns"]), list(state["finished_returns"])
+        self.meter.sums, self.meter.count = dict(state["meter"]["sums"]), state["meter"]["count"]
+        for name in _GENERATORS:
+            getattr(self.streams, name).bit_generator.state = state["streams"][name]
+        self.seen_E, self.replay.newest_E = list(state["seen"]), list(state["newest"])
+        said = []
+        for e, (env, saved) in enumerate(zip(self.envs, state["envs"], strict=True)):
+            if saved is not None:
+                load_env(env, saved)
+                continue
+            said.append(f"a fresh episode begins at step {self.step:,}: {why_not(env) or 'its state was not saved'}")
+            self.replay.cut(e, self.seen_E[e])
+            self.returns_E[e] = 0.0
+            seed = np.random.SeedSequence((self.streams.env_seeds[e], self.step)).generate_state(1)[0]
+            self.seen_E[e] = self._see(env.reset(seed=int(seed))[0])
+        return said
 
     def _see(self, observation: Any) -> Array:
         return self.observations.encode(observation)[0]

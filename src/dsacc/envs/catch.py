@@ -6,6 +6,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from dsacc.errors import EnvError
+
 CELLS = 7  # columns and rows
 PIXELS = 12  # of a cell: the screen is 84 x 84
 PADDLE = 2  # cells wide
@@ -75,3 +77,23 @@ class Catch(gym.Env[np.ndarray[Any, Any], np.int64]):
 
     def render(self) -> np.ndarray[Any, Any]:
         return self._screen()
+
+    # --- saving ---
+
+    def state(self) -> dict[str, Any]:
+        """Everything the next step depends on, after a reset."""
+        return {
+            "left": self._left,
+            "paddle": self._paddle,
+            "row": self._row,
+            "column": self._column,
+            "np_random": self.np_random.bit_generator.state,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from a state that `state` gave."""
+        left, paddle, row, column = (int(state[name]) for name in ("left", "paddle", "row", "column"))
+        if not (0 <= left <= self.balls and 0 <= paddle <= CELLS - PADDLE and 0 <= row < CELLS and 0 <= column < CELLS):
+            raise EnvError("this state is not of a game of Catch with as many balls")
+        self._left, self._paddle, self._row, self._column = left, paddle, row, column
+        self.np_random.bit_generator.state = state["np_random"]

@@ -10,7 +10,7 @@ from dsacc.agent.observation import ObservationSpec
 from dsacc.config import Config
 
 SLOT_BYTES = 8 + 4 + 4 + 1 + 1  # action, reward, entropy, what comes after, pictures since the start
-TYPICAL_COMPRESSION = 4.0  # the least that nine Atari games gave (UpNDown); most give 10 to 40
+TYPICAL_COMPRESSION = 4.0  # the least that nine Atari games gave (UpNDown); most give 10 to 30
 
 
 def memory_needed(config: Config, spec: ObservationSpec, stack: int, steps: int) -> int:

@@ -71,7 +71,7 @@ class Replay:
         self.after = np.full(slots, _LAST_LOOK, np.uint8)
         self.back = np.zeros(slots, np.uint8)  # pictures of the same episode before this one, at most stack - 1
         self.written_E = np.zeros(envs, np.int64)  # slots ever written; a ring's head is written % ring
-        self._newest: list[Array | None] = [None] * envs  # the observation in the last slot, while its episode goes on
+        self.newest_E: list[Array | None] = [None] * envs  # the observation in the last slot, while its episode goes on
 
     def __len__(self) -> int:
         return int(self._stored_E().sum())
@@ -104,14 +104,22 @@ class Replay:
         if after == _TRUNCATED:
             self._write(env, next_observation, 0, 0.0, 0.0, _LAST_LOOK)
         if truncated or (terminated and not goes_on):
-            self._newest[env] = None
+            self.newest_E[env] = None
+
+    def cut(self, env: int, seen: Array) -> None:
+        """End an episode that cannot go on, as a truncation after its last step; `seen` is what came after it."""
+        last = env * self.ring + (int(self.written_E[env]) - 1) % self.ring
+        if self.written_E[env] and self.after[last] == _GOES_ON:
+            self.after[last] = _TRUNCATED
+            self._write(env, seen, 0, 0.0, 0.0, _LAST_LOOK)
+        self.newest_E[env] = None
 
     def _write(self, env: int, observation: Array, action: int, reward: float, entropy: float, after: int) -> None:
         age = int(self.written_E[env])
         slot = env * self.ring + age % self.ring
         if self.stack > 1:
             self.back[slot] = self._pictures_before(env, age, observation)
-            self._newest[env] = observation
+            self.newest_E[env] = observation
         image = self.spec.kind == "image"
         self.store.put(slot, observation[-self.channels :].transpose(1, 2, 0) if image else observation)
         self.actions[slot], self.rewards[slot] = action, reward
@@ -120,7 +128,7 @@ class Replay:
 
     def _pictures_before(self, env: int, age: int, observation: Array) -> int:
         """How far back the stack reaches; refuses observations that are not a window sliding over pictures."""
-        newest, channels = self._newest[env], self.channels
+        newest, channels = self.newest_E[env], self.channels
         if newest is None:
             expected, back = np.concatenate([observation[-channels:]] * (self.stack - 1)), 0
         else:

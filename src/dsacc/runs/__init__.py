@@ -1,15 +1,24 @@
 """What a run leaves on disk."""
 
-from dsacc.runs.folder import RunFolder, latest_model, read_json, read_status
-from dsacc.runs.model_file import ModelFile, read_model, write_atomically, write_model
+from dsacc.runs.checkpoint import Checkpoint, Checkpoints, Entry
+from dsacc.runs.files import pack_arrays, read_json, unpack_arrays, write_atomically
+from dsacc.runs.folder import RunFolder, latest_model, read_status
+from dsacc.runs.model_file import ModelFile, model_bytes, parse_model, read_model, write_model
 
 __all__ = [
+    "Checkpoint",
+    "Checkpoints",
+    "Entry",
     "ModelFile",
     "RunFolder",
     "latest_model",
+    "model_bytes",
+    "pack_arrays",
+    "parse_model",
     "read_json",
     "read_model",
     "read_status",
+    "unpack_arrays",
     "write_atomically",
     "write_model",
 ]

@@ -1,5 +1,6 @@
-"""A run folder: config.json, metrics.jsonl, timing.jsonl, status.json, checkpoints/, evaluations/."""
+"""A run folder: config.json, metrics.jsonl, timing.jsonl, status.json, checkpoints/, replay/, evaluations/, lock."""
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -12,19 +13,24 @@ from typing import IO, Any, Literal
 
 from dsacc.config import Config
 from dsacc.errors import RunError
-from dsacc.runs.model_file import ModelFile, write_atomically, write_model
+from dsacc.runs.checkpoint import Checkpoint, Checkpoints, Entry
+from dsacc.runs.files import disk_error, read_json, write_atomically
+from dsacc.runs.lock import RunLock
 
-FORMAT = 1
-Found = Literal["new", "restart", "finished"]
+FORMAT = 2  # 1 had no checkpoints before the end of a run
+Found = Literal["new", "restart", "continue", "finished"]
 
 
 class RunFolder:
-    """One run's files. Opening looks and decides; nothing is written before `start`."""
+    """One run's files. Opening looks and decides; nothing is written before `open`."""
 
     def __init__(self, path: str | Path, config: Config, steps: int) -> None:
         self.path, self.config, self.steps = Path(path), config, steps
+        self.checkpoints = Checkpoints(self.path)
+        self.checkpoint: Checkpoint | None = None  # what the run goes on from
         self.found: Found = self._look()
         self._files: dict[str, IO[str]] = {}
+        self._lock: RunLock | None = None
 
     def _look(self) -> Found:
         if not self.path.exists():
@@ -32,25 +38,64 @@ class RunFolder:
         if not self.path.is_dir():
             raise RunError(f"{self.path} is a file, not a run folder; choose another --out")
         if not (self.path / "config.json").is_file():
-            if any(self.path.iterdir()):
+            if any(p.name != "lock" for p in self.path.iterdir()):
                 raise RunError(f"{self.path} holds files but no run; choose another --out")
             return "new"
-        before = dataclasses.asdict(Config()) | read_json(self.path / "config.json").get("config", {})
-        changes = differences(before, dataclasses.asdict(self.config))
+        self._require_same_settings()
+        status = read_status(self.path)
+        if status.get("state") == "finished" and _count(status.get("step")) >= self.steps:
+            return "finished"
+        self.checkpoint = self.checkpoints.newest()
+        if self.checkpoint is None:
+            return "restart"
+        if self.checkpoint.manifest.step > self.steps:
+            raise RunError(
+                f"{self.path} is already at step {self.checkpoint.manifest.step}, beyond the {self.steps} steps asked "
+                "for; ask for more steps, or choose another --out"
+            )
+        return "continue"
+
+    def _require_same_settings(self) -> None:
+        content = read_json(self.path / "config.json")
+        if content.get("format") not in (1, FORMAT):
+            raise RunError(
+                f"{self.path} has format {content.get('format')}, and this dsacc knows 1 to {FORMAT}; "
+                "use the version that wrote it, or choose another --out"
+            )
+        before = content.get("config")
+        if not isinstance(before, dict):
+            raise RunError(f"{self.path / 'config.json'} does not hold a run's settings; choose another --out")
+        changes = differences(dataclasses.asdict(Config()) | before, dataclasses.asdict(self.config))
         if changes:
             raise RunError(f"{self.path} holds a run with other settings ({changes}); choose another --out")
-        status = read_status(self.path)
-        if status.get("state") == "finished":
-            if status.get("step", 0) >= self.steps:
-                return "finished"
-            raise RunError(
-                f"{self.path} is finished at step {status.get('step')}; to train for {self.steps} choose another --out"
-            )
-        return "restart"
+        if content["format"] == 1 and read_status(self.path).get("state") != "finished":
+            raise RunError(f"{self.path} was left by an older dsacc that could not continue runs; choose another --out")
 
-    def start(self, runtime: Mapping[str, Any]) -> None:
-        """Write the settings and open the logs. A run that stopped before its first checkpoint starts over."""
-        self.path.mkdir(parents=True, exist_ok=True)
+    @property
+    def step(self) -> int:
+        """Where the run goes on."""
+        return 0 if self.checkpoint is None else self.checkpoint.manifest.step
+
+    def open(self, runtime: Mapping[str, Any]) -> list[str]:
+        """Take the lock and open the logs: fresh ones, or as they were at the checkpoint. Returns sentences to read."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise disk_error(error, self.path, 0) from error
+        self._lock = RunLock.acquire(self.path)
+        said = [self._lock.taken_over] if self._lock.taken_over else []
+        try:
+            self.found = self._look()  # again: another process may have had it since
+            if self.found == "finished":
+                raise RunError(f"{self.path} has just been finished by another process; nothing is left to do")
+            said += self._open_logs(runtime)
+        except BaseException:
+            self._lock.release()
+            raise
+        return said
+
+    def _open_logs(self, runtime: Mapping[str, Any]) -> list[str]:
+        said = []
         content = {
             "format": FORMAT,
             "run_id": self.config.run_id,
@@ -59,33 +104,83 @@ class RunFolder:
             "runtime": dict(runtime),
             "versions": versions(),
         }
-        self._write_json("config.json", content)
-        for name in ("checkpoints", "evaluations"):
-            (self.path / name).mkdir(exist_ok=True)
+        if self.checkpoint is None:
+            self._write_json("config.json", content)
+        else:
+            said += [f"{text}; the run goes on from step {self.step:,}" for text in self.checkpoint.passed_over]
+            before = read_json(self.path / "config.json")
+            there, here = (_circumstances(c) for c in (before, content))
+            if changed := differences(there, here):
+                said.append(f"the run goes on, but not bit for bit as where it was begun: {changed}")
+        (self.path / "evaluations").mkdir(exist_ok=True)
         for name in ("metrics.jsonl", "timing.jsonl"):
-            self._files[name] = open(self.path / name, "w", encoding="utf-8")  # noqa: SIM115 - held until close()
-        self.set_status("running", 0)
+            try:
+                self._files[name] = open(self.path / name, "a", encoding="utf-8")  # noqa: SIM115 - held until close
+                if self.checkpoint is None:
+                    self._files[name].truncate(0)
+                elif name == "metrics.jsonl":
+                    self._rewind(self.checkpoint.manifest.extra)
+            except OSError as error:
+                raise disk_error(error, self.path / name, 0) from error
+        return said
+
+    def _rewind(self, extra: Mapping[str, Any]) -> None:
+        """Drop the rows that came after the checkpoint: they will be written again."""
+        length = _count(extra.get("metrics_bytes"))
+        if (self.path / "metrics.jsonl").stat().st_size < length:
+            raise RunError(
+                f"{self.path / 'metrics.jsonl'} is shorter than at its checkpoint; put it back, or start anew"
+            )
+        self._files["metrics.jsonl"].truncate(length)
+
+    def beat(self) -> None:
+        """Show that this process is alive; stop it where the folder has become another's."""
+        if self._lock is None:
+            return
+        self._lock.beat()
+        if self._lock.lost:
+            raise RunError(self._lock.lost)
 
     def log(self, name: str, row: Mapping[str, Any]) -> None:
         """Append one object a line; NaN and infinity, which JSON does not have, become null."""
         clean = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
-        self._files[name].write(json.dumps(clean, allow_nan=False) + "\n")
-        self._files[name].flush()
+        line = json.dumps(clean, allow_nan=False) + "\n"
+        try:
+            self._files[name].write(line)
+            self._files[name].flush()
+        except OSError as error:
+            raise disk_error(error, self.path / name, len(line)) from error
+
+    def write_checkpoint(
+        self, step: int, regular: bool, files: Mapping[str, bytes], segments: tuple[Entry, ...]
+    ) -> None:
+        """A checkpoint that also knows how long the metrics are, once these are on the disk."""
+        metrics = self._files["metrics.jsonl"]
+        os.fsync(metrics.fileno())
+        extra = {"metrics_bytes": os.fstat(metrics.fileno()).st_size, "run_id": self.config.run_id}
+        self.checkpoints.write(step, regular, files, segments, extra)
 
     def set_status(self, state: str, step: int, error: str | None = None) -> None:
         status = {"state": state, "step": step, "steps": self.steps, "run_id": self.config.run_id, "pid": os.getpid()}
         self._write_json("status.json", status | ({"error": error} if error else {}))
 
-    def finish(self, model: ModelFile) -> None:
-        """Keep the agent and mark the run as done."""
-        write_model(self.path / "checkpoints" / f"step-{model.step}" / "agent", model)
-        self.close()
-        self.set_status("finished", model.step)
-
-    def close(self) -> None:
+    def close(self, state: str, step: int, error: str | None = None) -> None:
+        """Say how the run ended, if the disk lets us, and let go of the folder."""
         for file in self._files.values():
-            file.close()
+            with contextlib.suppress(OSError):  # a full disk; what counts is in the checkpoint
+                file.close()
         self._files.clear()
+        if self._lock is not None and self._lock.lost:
+            return
+        try:
+            self.set_status(state, step, error)
+        except RunError:
+            if state == "finished":
+                raise
+        finally:
+            if self._lock is not None:
+                self._lock.release()
+                self._lock = None
 
     def _write_json(self, name: str, content: Any) -> None:
         write_atomically(self.path / name, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
@@ -97,20 +192,19 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     return ", ".join(f"{n} {before.get(n)} there, {after.get(n)} here" for n in names)
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object, or a sentence."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path} cannot be read as JSON ({error})") from error
-    if not isinstance(content, dict):
-        raise RunError(f"{path} does not hold a JSON object")
-    return content
-
-
 def read_status(path: Path) -> dict[str, Any]:
     """How a run stands; empty where it has not begun."""
     return read_json(path / "status.json") if (path / "status.json").is_file() else {}
+
+
+def _circumstances(content: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run must have in common with its beginning to go on bit for bit."""
+    parts = [content.get(name) for name in ("runtime", "versions")]
+    return {k: v for part in parts if isinstance(part, dict) for k, v in part.items()}
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
 
 def latest_model(path: str | Path) -> Path:
@@ -122,6 +216,11 @@ def latest_model(path: str | Path) -> Path:
 
 
 def versions() -> dict[str, str]:
-    """What a repeat would need to match, bit for bit."""
-    packages = {name: metadata.version(name) for name in ("dsacc", "torch", "numpy", "gymnasium")}
-    return {"python": platform.python_version(), "machine": platform.machine(), **packages}
+    """What a repetition would need to match, bit for bit."""
+    out = {"python": platform.python_version(), "machine": platform.machine()}
+    for name in ("dsacc", "torch", "numpy", "gymnasium", "ale-py", "opencv-python-headless"):
+        try:
+            out[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return out

@@ -2,16 +2,15 @@
 
 import dataclasses
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 
 from dsacc.config import Config
-from dsacc.errors import BadInput, ModelError
+from dsacc.errors import BadInput, ModelError, RunError
+from dsacc.runs.files import read_file, unpack_arrays, write_atomically
 
 FORMAT = 1
 
@@ -34,8 +33,14 @@ def with_suffix(path: str | Path) -> Path:
 
 
 def write_model(path: str | Path, model: ModelFile) -> Path:
-    """Write the whole file or nothing: beside its place first, then moved there."""
+    """Write the whole file or nothing."""
     path = with_suffix(path)
+    write_atomically(path, model_bytes(model))
+    return path
+
+
+def model_bytes(model: ModelFile) -> bytes:
+    """The file's content; the same agent gives the same bytes."""
     header = {
         "format": FORMAT,
         "config": dataclasses.asdict(model.config),
@@ -44,8 +49,7 @@ def write_model(path: str | Path, model: ModelFile) -> Path:
         "step": model.step,
     }
     tensors = {name: t.detach().cpu().contiguous() for name, t in sorted(model.tensors.items())}
-    write_atomically(path, to_bytes(tensors, {"dsacc": json.dumps(header, sort_keys=True)}))
-    return path
+    return bytes(to_bytes(tensors, {"dsacc": json.dumps(header, sort_keys=True)}))
 
 
 def read_model(path: str | Path) -> ModelFile:
@@ -54,28 +58,24 @@ def read_model(path: str | Path) -> ModelFile:
     if not path.is_file():
         raise ModelError(f"there is no saved agent at {path}")
     try:
-        with safe_open(path, framework="pt") as file:
-            header = json.loads((file.metadata() or {})["dsacc"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        data = read_file(path)
+    except RunError as error:
+        raise ModelError(str(error)) from error
+    return parse_model(data, path)
+
+
+def parse_model(data: bytes, path: Path) -> ModelFile:
+    """An agent from the bytes of its file; `path` is for the sentence if they are none."""
+    try:
+        arrays, header = unpack_arrays(data, path)
         if header["format"] > FORMAT:
             raise ModelError(f"{path} was written by a newer dsacc (format {header['format']}); upgrade to read it")
         config = Config(**header["config"])
+        tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
         return ModelFile(config, dict(header["space"]), int(header["actions"]), int(header["step"]), tensors)
+    except RunError as error:
+        raise ModelError(f"{path} is not a saved dsacc agent, or is damaged ({error})") from error
     except BadInput as error:
         raise ModelError(f"{path} cannot be used: {error}") from error
-    except (SafetensorError, KeyError, TypeError, ValueError, OSError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{path} is not a saved dsacc agent, or is damaged ({error})") from error
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """All of the bytes, or the file as it was."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(beside, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)

@@ -1,0 +1,251 @@
+"""Checkpoints: a folder each, complete or absent, verified byte by byte when read.
+
+    checkpoints/step-20000/     agent.safetensors, trainer.safetensors, manifest.json
+    checkpoints/newest.json     which one is the newest: the last thing written
+    replay/step-20000.safetensors   what the replay gained since the checkpoint before
+
+The manifest lists every file with its sha256, the segments of the replay among them. The newest checkpoint is kept and
+the newest regular one before it, so that a damaged one costs an interval and not a run.
+"""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dsacc.errors import RunError
+from dsacc.runs.files import disk_error, read_file, read_json, sha256, sync_folder, write_atomically, write_synced
+
+FORMAT = 1
+_FOLDER = re.compile(r"step-(0|[1-9][0-9]{0,14})")
+_FILE = re.compile(r"[a-z][a-z0-9_-]{0,60}\.safetensors")
+_SEGMENT = re.compile(r"step-(0|[1-9][0-9]{0,14})\.safetensors")
+_HASH = re.compile(r"[0-9a-f]{64}")
+MAX_FILES = 100_000
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file as a manifest lists it."""
+
+    name: str
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a checkpoint consists of."""
+
+    step: int
+    regular: bool  # at a multiple of the interval; others were made because the run was stopped, or had ended
+    files: tuple[Entry, ...]
+    segments: tuple[Entry, ...]  # of the replay, oldest first
+    extra: dict[str, Any] = field(default_factory=dict)  # small facts of the run: the length of its metrics, say
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint whose every byte has been verified; `passed_over` says which newer ones were not whole, and why."""
+
+    manifest: Manifest
+    files: dict[str, bytes]
+    passed_over: tuple[str, ...]
+
+
+class Checkpoints:
+    """Those of one run folder."""
+
+    def __init__(self, run: Path) -> None:
+        self.run, self.folder, self.replay = run, run / "checkpoints", run / "replay"
+
+    # --- writing ---
+
+    def write_segment(self, step: int, data: bytes) -> Entry:
+        """A piece of the replay, before the checkpoint that refers to it."""
+        name = f"step-{step}.safetensors"
+        write_atomically(self.replay / name, data)
+        return Entry(name, sha256(data), len(data))
+
+    def write(
+        self, step: int, regular: bool, files: Mapping[str, bytes], segments: tuple[Entry, ...], extra: dict[str, Any]
+    ) -> Manifest:
+        """A new folder, made durable and moved to its place; then the pointer; then what is not needed goes."""
+        entries = tuple(Entry(name, sha256(data), len(data)) for name, data in sorted(files.items()))
+        manifest = Manifest(step, regular, entries, segments, extra)
+        place, beside = self.folder / f"step-{step}", self.folder / f".step-{step}.{os.getpid()}.tmp"
+        needed = sum(len(data) for data in files.values())
+        try:
+            try:
+                beside.mkdir(parents=True)
+                for name, data in files.items():
+                    write_synced(beside / name, data)
+                write_synced(beside / "manifest.json", _to_json(manifest))
+                sync_folder(beside)
+                if place.exists():  # one that was passed over as damaged, or the same again
+                    shutil.rmtree(place)
+                os.rename(beside, place)
+                sync_folder(self.folder)
+            finally:
+                shutil.rmtree(beside, ignore_errors=True)
+        except OSError as error:
+            raise disk_error(error, place, needed) from error
+        write_atomically(self.folder / "newest.json", _sealed({"format": FORMAT, "newest": place.name}))
+        self._prune(manifest)
+        return manifest
+
+    def _prune(self, newest: Manifest) -> None:
+        """Keep the newest and the newest regular one before it, and the segments these two refer to."""
+        kept = [newest]
+        for step in sorted(self._steps(), reverse=True):
+            if step >= newest.step or len(kept) == 2:
+                continue
+            try:
+                manifest = self._manifest(step)
+            except RunError:
+                continue
+            if manifest.regular:
+                kept.append(manifest)
+        names = {f"step-{m.step}" for m in kept} | {"newest.json"}
+        segments = {entry.name for m in kept for entry in m.segments}
+        for folder, wanted in ((self.folder, names), (self.replay, segments)):
+            for path in folder.iterdir() if folder.is_dir() else ():
+                if path.name not in wanted:
+                    _remove(path)
+
+    # --- reading ---
+
+    def newest(self) -> Checkpoint | None:
+        """The newest checkpoint that is whole; None where there is none at all."""
+        passed_over: list[str] = []
+        steps = sorted(self._steps(), reverse=True)
+        steps.sort(key=lambda step: f"step-{step}" != self._pointed_at())  # stable: the rest stay newest first
+        for step in steps:
+            try:
+                manifest = self._manifest(step)
+                files = {e.name: self._verified(self.folder / f"step-{step}" / e.name, e) for e in manifest.files}
+                for entry in manifest.segments:
+                    self._verified(self.replay / entry.name, entry)
+                return Checkpoint(manifest, files, tuple(passed_over))
+            except RunError as error:
+                passed_over.append(str(error))
+        if steps:
+            raise RunError(
+                f"no checkpoint in {self.folder} is whole: {'; '.join(passed_over)}; "
+                "remove that folder and the folder replay to start over, or choose another --out"
+            )
+        return None
+
+    def segment(self, entry: Entry) -> bytes:
+        """A segment's bytes, verified."""
+        return self._verified(self.replay / entry.name, entry)
+
+    def _pointed_at(self) -> str | None:
+        try:
+            return str(_unsealed(self.folder / "newest.json").get("newest"))
+        except RunError:
+            return None
+
+    def _steps(self) -> list[int]:
+        names = [p.name for p in self.folder.iterdir()] if self.folder.is_dir() else []
+        return [int(match[1]) for match in map(_FOLDER.fullmatch, names) if match]
+
+    def _manifest(self, step: int) -> Manifest:
+        path = self.folder / f"step-{step}" / "manifest.json"
+        content = _unsealed(path)
+        try:
+            manifest = Manifest(
+                _whole(content["step"]),
+                _flag(content["regular"]),
+                _entries(content["files"], _FILE),
+                _entries(content["segments"], _SEGMENT),
+                dict(content["extra"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise RunError(f"{path} does not describe a checkpoint ({error})") from error
+        if manifest.step != step:
+            raise RunError(f"{path} describes step {manifest.step}")
+        return manifest
+
+    @staticmethod
+    def _verified(path: Path, entry: Entry) -> bytes:
+        data = read_file(path)
+        if len(data) != entry.bytes or sha256(data) != entry.sha256:
+            raise RunError(f"{path} does not match its sha256")
+        return data
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _to_json(manifest: Manifest) -> bytes:
+    def listed(entries: tuple[Entry, ...]) -> list[dict[str, Any]]:
+        return [{"name": e.name, "sha256": e.sha256, "bytes": e.bytes} for e in entries]
+
+    return _sealed(
+        {
+            "format": FORMAT,
+            "step": manifest.step,
+            "regular": manifest.regular,
+            "files": listed(manifest.files),
+            "segments": listed(manifest.segments),
+            "extra": manifest.extra,
+        }
+    )
+
+
+def _sealed(content: dict[str, Any]) -> bytes:
+    """JSON that carries the sha256 of itself."""
+    return (json.dumps(content | {"sha256": _seal(content)}, indent=1, sort_keys=True) + "\n").encode()
+
+
+def _seal(content: dict[str, Any]) -> str:
+    return sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
+
+
+def _unsealed(path: Path) -> dict[str, Any]:
+    content = read_json(path)
+    seal = content.pop("sha256", None)
+    if content.get("format") != FORMAT and seal == _seal(content):
+        raise RunError(
+            f"{path} has format {content.get('format')}; this dsacc reads {FORMAT}: use the one that wrote it"
+        )
+    if seal != _seal(content):
+        raise RunError(f"{path} does not match its sha256")
+    return content
+
+
+def _entries(content: Any, allowed: "re.Pattern[str]") -> tuple[Entry, ...]:
+    if not isinstance(content, list) or len(content) > MAX_FILES:
+        raise ValueError("a list of files is no list, or endless")
+    entries = []
+    for item in content:
+        name, digest = item["name"], item["sha256"]
+        if not isinstance(name, str) or not allowed.fullmatch(name):
+            raise ValueError(f"the file name {name!r} is not one of ours")
+        if not isinstance(digest, str) or not _HASH.fullmatch(digest):
+            raise ValueError(f"the sha256 of {name} is none")
+        entries.append(Entry(name, digest, _whole(item["bytes"])))
+    if len({e.name for e in entries}) != len(entries):
+        raise ValueError("a file is listed twice")
+    return tuple(entries)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r} is not a count")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r} is neither true nor false")
+    return value

@@ -1,0 +1,169 @@
+"""One process per run folder: the file `lock` names its holder, and a kernel lock (flock) on it decides.
+
+The kernel frees a flock however its process ends; hosts that share a disk but no flock go by the heartbeat.
+"""
+
+import json
+import os
+import socket
+import time
+from contextlib import AbstractContextManager, suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+import psutil
+
+from dsacc.errors import RunError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+HEARTBEAT = 30.0  # seconds between two writes of the heartbeat
+STALE = 600.0  # seconds of silence after which the lock of another host is taken over
+_HOST = socket.gethostname()
+_FLAGS = os.O_RDWR | os.O_CREAT | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+
+
+@dataclass(frozen=True)
+class _Holder:
+    host: str
+    pid: int
+    pid_started: float  # unix seconds; tells the holder from a later process with its pid
+    started: str  # ISO time of acquire
+    heartbeat: float  # unix seconds
+
+    def may_live(self) -> bool:
+        if self.host != _HOST:
+            return time.time() - self.heartbeat < STALE
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(self.pid)
+            same = abs(process.create_time() - self.pid_started) < 2  # seconds; the clock may have been set since
+            return bool(same and process.status() != psutil.STATUS_ZOMBIE)
+        return False
+
+
+class RunLock(AbstractContextManager["RunLock"]):
+    """A held lock. `taken_over` (from a dead holder) and `lost` (to another process) are None or a sentence to show."""
+
+    def __init__(self, path: Path, fd: int, free: bool) -> None:
+        """Write ourselves into the open file, unless it is another's."""
+        info, holder, tries = os.fstat(fd), _read(fd), 10
+        if info.st_nlink > 1:
+            raise RunError(f"{path} is a hard link, not a lock; remove it or choose another --out")
+        while not free and tries and not (holder and holder.may_live()):
+            time.sleep(0.02)  # the winner of a race needs a moment to write itself down
+            tries, holder = tries - 1, _read(fd)
+        if not free or (holder and holder.may_live()):
+            raise _in_use(path, holder)
+        now, started = round(time.time(), 1), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self._me = _Holder(_HOST, os.getpid(), psutil.Process().create_time(), started, now)
+        _write(fd, self._me)
+        os.fsync(fd)  # a full network disk says so only here
+        self.lost: str | None = None
+        self.taken_over = f"took over {path}, which could not be read" if info.st_size else None
+        if holder:
+            how = f"silent for {(now - holder.heartbeat) / 60:.0f} minutes" if holder.host != _HOST else "which is gone"
+            self.taken_over = f"took over the lock of pid {holder.pid} on {holder.host}, {how}"
+        self._path, self._last = path, time.monotonic()
+        self._fd: int | None = fd
+        if hasattr(os, "register_at_fork"):  # a forked worker that outlives its killed parent must not keep the flock
+            os.register_at_fork(after_in_child=self._close)
+
+    @classmethod
+    def acquire(cls, folder: Path) -> "RunLock":
+        """Lock `folder`, made where missing, or say in a RunError who holds it."""
+        path = folder / "lock"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for _ in range(100):
+                if path.is_symlink() or path.is_dir():
+                    raise RunError(f"{path} is a link or a folder, not a lock; remove it or choose another --out")
+                fd = os.open(path, _FLAGS, 0o644)
+                try:
+                    free = _flock(fd)
+                    if _is_at(path, fd):  # else its holder removed it before our flock, which locks nothing then
+                        return cls(path, fd, free)
+                except BaseException:
+                    os.close(fd)
+                    raise
+                os.close(fd)
+        except (OSError, psutil.Error) as error:
+            raise RunError(f"{folder} cannot be locked ({error}); make it writable or choose another --out") from error
+        raise RunError(f"{path} is removed again and again by other processes; choose another --out")
+
+    def beat(self) -> None:
+        """Show other hosts that this process lives. Never raises: a missed heartbeat is not worth a run."""
+        if time.monotonic() - self._last < HEARTBEAT or self._fd is None or self.lost:
+            return
+        self._last = time.monotonic()
+        with suppress(OSError):
+            if self._owns(self._fd):
+                _write(self._fd, replace(self._me, heartbeat=round(time.time(), 1)))
+            elif os.path.lexists(self._path):
+                self.lost = f"another process took over {self._path.parent} while this one was silent"
+
+    def release(self) -> None:
+        """Let go and remove `lock`, unless it is another's by now. Where it cannot be removed it is left empty."""
+        with suppress(OSError):
+            if self._fd is not None and self._owns(self._fd):
+                try:
+                    self._path.unlink()  # while the flock is ours, so that it cannot be another's
+                except OSError:  # Windows removes no open file
+                    os.ftruncate(self._fd, 0)
+        self._close()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def _close(self) -> None:
+        fd, self._fd = self._fd, None
+        with suppress(OSError):
+            os.close(-1 if fd is None else fd)
+
+    def _owns(self, fd: int) -> bool:
+        holder = _read(fd)
+        return _is_at(self._path, fd) and (not holder or replace(holder, heartbeat=self._me.heartbeat) == self._me)
+
+
+def _is_at(path: Path, fd: int) -> bool:
+    with suppress(FileNotFoundError):
+        return fcntl is None or os.path.samestat(path.lstat(), os.fstat(fd))
+    return False
+
+
+def _flock(fd: int) -> bool:
+    """False where another process has it. Where there is no flock (Windows, some clusters), `may_live` decides."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (OSError, AttributeError) as error:
+        return not isinstance(error, BlockingIOError)
+    return True
+
+
+def _in_use(path: Path, holder: _Holder | None) -> RunError:
+    who = f"pid {holder.pid} on {holder.host} since {holder.started}" if holder else "another process"
+    far = f", or delete {path} if it is gone for certain" if holder and holder.host != _HOST else ""
+    return RunError(f"{path.parent} is in use by {who}; wait for it, stop it, or choose another --out{far}")
+
+
+def _read(fd: int) -> _Holder | None:
+    """Who is written down; None for anything that we would not have written."""
+    os.lseek(fd, 0, os.SEEK_SET)
+    with suppress(ValueError, TypeError, AttributeError, RecursionError):
+        it = _Holder(**json.loads(os.read(fd, 4096)))
+        datetime.fromisoformat(it.started)
+        times = 0 <= it.pid_started < 2**40 and 0 <= it.heartbeat < time.time() + 86_400  # no clock is a day ahead
+        if times and type(it.pid) is int and 0 < it.pid < 2**31 and (it.host + it.started).isprintable():
+            return it
+    return None
+
+
+def _write(fd: int, holder: _Holder) -> None:
+    """Over the old text, of the same length, at once: a reader on another host never finds half of it."""
+    with open(fd, "r+b", closefd=False) as file:
+        file.seek(0)
+        file.write(json.dumps(asdict(holder)).encode())
+        file.truncate()
