@@ -58,6 +58,7 @@ def _train_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, help="run folder (default: runs/ENV-AGENT-sSEED-ID)")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or mps (default: cpu)")
     parser.add_argument("--threads", type=_whole, default=1, help="threads of this process (default: 1)")
+    parser.add_argument("--tensorboard", action="store_true", help="write TensorBoard events into the run folder too")
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
     group = parser
     for f in fields(Config):
@@ -174,7 +175,7 @@ def _train(args: argparse.Namespace) -> None:
         _say(f"replay memory: up to {size(needed)} of {size(free)} free")
     if args.dry_run:
         return
-    model.learn(args.steps, progress_bar=True, out=out)
+    model.learn(args.steps, progress_bar=True, out=out, tensorboard=args.tensorboard)
     if found != "finished":
         _say(f"done: the agent is in {out}")
     _say(f"next: dsacc evaluate {out}")

@@ -17,7 +17,7 @@ from dsacc.envs.spaces import space_from_json, space_to_json
 from dsacc.errors import ConfigError, ModelError, Stopped
 from dsacc.progress import Silent, watcher
 from dsacc.replay import free_memory, memory_needed
-from dsacc.runs import ModelFile, RunFolder, latest_model, read_model, write_model
+from dsacc.runs import ModelFile, RunFolder, read_latest, read_model, write_model
 from dsacc.session import Session, StopSignals
 from dsacc.training import Row, Streams, Trainer, sample_actions
 
@@ -74,10 +74,12 @@ class DSAC:
         progress_bar: bool = False,
         out: str | Path | None = None,
         callback: Callable[[Row], None] | None = None,
+        tensorboard: bool = False,
     ) -> "DSAC":
         """Train for `total_steps` agent steps more. Writes nothing unless `out` names a run folder.
 
-        `callback` gets each row of metrics.
+        With `out`, a run that was stopped, killed or is to grow goes on from its last checkpoint, and `total_steps`
+        counts from the run's first step. `callback` gets each row of metrics; `tensorboard` writes them as events too.
         """
         if isinstance(total_steps, bool) or int(total_steps) != total_steps or total_steps < 1:
             raise ConfigError(f"steps must be a whole number of at least 1, not {total_steps}")
@@ -89,9 +91,9 @@ class DSAC:
             raise ConfigError("a run folder holds a run from its first step; give out= on the first call of learn")
         folder = RunFolder(out, self.config, until)
         if folder.found == "finished":
-            self._take(read_model(latest_model(folder.path)))
+            self._take(read_latest(folder.path))
             return self
-        session = Session(folder, self.prepare(until), self._model_file)
+        session = Session(folder, self.prepare(until), self._model_file, tensorboard)
         for sentence in session.begin():
             warnings.warn(sentence, stacklevel=2)
         self._run(session.trainer, until, session, progress_bar, callback)
@@ -188,7 +190,7 @@ class DSAC:
         With `env` it can learn on, with a fresh replay memory.
         """
         path = Path(path)
-        file = read_model(latest_model(path) if (path / "config.json").is_file() else path)
+        file = read_latest(path) if (path / "config.json").is_file() else read_model(path)
         model = cls.__new__(cls)
         model.envs = [] if env is None else [_one(env), *copies(env, file.config.envs - 1)]
         observations = Observations(space_from_json(file.space))

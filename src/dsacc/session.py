@@ -4,6 +4,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 
 from dsacc.envs.saving import flatten, unflatten
-from dsacc.errors import RunError, Stopped, TrainingDiverged
+from dsacc.errors import ConfigError, RunError, Stopped, TrainingDiverged
 from dsacc.replay import resident_memory
 from dsacc.replay.segments import export_segment, needed_from, restore_segments
 from dsacc.runs import Checkpoint, Entry, ModelFile, RunFolder, model_bytes, pack_arrays, parse_model, unpack_arrays
@@ -23,8 +24,11 @@ Array = np.ndarray[Any, Any]
 class Session:
     """Ties a trainer to its run folder. `model_file` gives the agent as it is now."""
 
-    def __init__(self, folder: RunFolder, trainer: Trainer, model_file: Callable[[], ModelFile]) -> None:
+    def __init__(
+        self, folder: RunFolder, trainer: Trainer, model_file: Callable[[], ModelFile], tensorboard: bool = False
+    ) -> None:
         self.folder, self.trainer, self._model_file = folder, trainer, model_file
+        self._events = Events(folder.path) if tensorboard else None
         self.saved_step = 0
         # What the last regular checkpoint refers to; a later one adds what is new since then.
         self._segments: list[tuple[Entry, Array]] = []  # with the counts at which each ends
@@ -78,6 +82,8 @@ class Session:
     def log(self, row: Row) -> None:
         self.folder.log("metrics.jsonl", row)
         self.folder.log("timing.jsonl", self._clock.row(self.trainer.step))
+        if self._events is not None:
+            self._events.add(row)
         self.folder.set_status("running", self.trainer.step)
 
     def after_step(self, before: int) -> None:
@@ -126,6 +132,25 @@ class Session:
         """Leave as it is; the same command goes on from the last checkpoint."""
         state = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
         self.folder.close(state, self.trainer.step, str(error) or type(error).__name__)
+
+
+class Events:
+    """The rows of metrics.jsonl as TensorBoard events, for those who ask for them."""
+
+    def __init__(self, run: Path) -> None:
+        try:
+            from tensorboardX import SummaryWriter
+        except ImportError as error:
+            raise ConfigError("TensorBoard events need a package: pip install 'dsacc[tensorboard]'") from error
+        self._make: Callable[[int], Any] = lambda step: SummaryWriter(str(run / "tensorboard"), purge_step=step)
+        self._writer: Any = None
+
+    def add(self, row: Row) -> None:
+        self._writer = self._writer or self._make(row["step"])  # what came after a checkpoint is written again
+        for name, value in row.items():
+            if name != "step" and value is not None:
+                self._writer.add_scalar(name, value, row["step"])
+        self._writer.flush()
 
 
 class StopSignals:

@@ -25,13 +25,13 @@ SETTINGS = {
     "steps": 600,
     "random-steps": 80,
     "batch-size": 8,
-    "hidden": 32,
+    "hidden": 256,
     "log-every": 50,
     "checkpoint-every": 60,
     "replay-size": 400,
 }
 KILLS_A_RUN = 5
-MOMENTS = ("any moment", "inside a save", "a continuation")
+MOMENTS = ("inside a save", "any moment", "inside a save", "a continuation")  # a save is short, and may be missed
 
 
 @dataclass(frozen=True)

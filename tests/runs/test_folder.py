@@ -6,7 +6,7 @@ import pytest
 
 from dsacc import DSAC
 from dsacc.errors import ModelError, RunError
-from dsacc.runs import RunFolder, latest_model, read_model
+from dsacc.runs import RunFolder, read_latest, read_model
 
 TINY = {"random_steps": 20, "hidden": 16, "batch_size": 8, "log_every": 50}
 
@@ -31,7 +31,24 @@ def test_a_run_folder_holds_what_the_contract_says(tmp_path):
     assert set(wanted.split()) | {"constraint_residual"} <= metrics[0].keys()
     assert [r["step"] for r in rows(tmp_path / "run" / "timing.jsonl")] == [50, 100, 120]
     assert json.loads((tmp_path / "run" / "status.json").read_text())["state"] == "finished"
-    assert latest_model(tmp_path / "run").parent.name == "step-120"
+    assert read_latest(tmp_path / "run").step == 120
+
+
+def test_tensorboard_events_on_request(tmp_path):
+    DSAC("CartPole-v1", **TINY).learn(120, out=tmp_path / "run", tensorboard=True)
+    (events,) = (tmp_path / "run" / "tensorboard").iterdir()
+    assert b"critic_loss" in events.read_bytes()
+    assert not (tmp_path / "run" / "tensorboard.lock").exists()
+    DSAC("CartPole-v1", **TINY).learn(120, out=tmp_path / "quiet")
+    assert not (tmp_path / "quiet" / "tensorboard").exists()
+
+
+def test_a_damaged_agent_is_passed_over_when_it_is_loaded(tmp_path):
+    train(tmp_path / "run", checkpoint_every=50)
+    agent = tmp_path / "run" / "checkpoints" / "step-120" / "agent.safetensors"
+    agent.write_bytes(agent.read_bytes()[:-1] + b"x")
+    with pytest.warns(UserWarning, match=r"does not match its sha256; the agent of step 100 is used"):
+        assert DSAC.load(tmp_path / "run").step == 100
 
 
 def test_the_joint_agent_logs_both_multipliers(tmp_path):

@@ -2,7 +2,7 @@
 
 from dsacc.runs.checkpoint import Checkpoint, Checkpoints, Entry
 from dsacc.runs.files import pack_arrays, read_json, unpack_arrays, write_atomically
-from dsacc.runs.folder import RunFolder, latest_model, read_status
+from dsacc.runs.folder import RunFolder, read_latest, read_status
 from dsacc.runs.model_file import ModelFile, model_bytes, parse_model, read_model, write_model
 
 __all__ = [
@@ -11,11 +11,11 @@ __all__ = [
     "Entry",
     "ModelFile",
     "RunFolder",
-    "latest_model",
     "model_bytes",
     "pack_arrays",
     "parse_model",
     "read_json",
+    "read_latest",
     "read_model",
     "read_status",
     "unpack_arrays",

@@ -119,8 +119,8 @@ class Checkpoints:
 
     # --- reading ---
 
-    def newest(self) -> Checkpoint | None:
-        """The newest checkpoint that is whole; None where there is none at all."""
+    def newest(self, replay: bool = True) -> Checkpoint | None:
+        """The newest checkpoint that is whole; None where there is none at all. Playing needs no replay."""
         passed_over: list[str] = []
         steps = sorted(self._steps(), reverse=True)
         steps.sort(key=lambda step: f"step-{step}" != self._pointed_at())  # stable: the rest stay newest first
@@ -128,7 +128,7 @@ class Checkpoints:
             try:
                 manifest = self._manifest(step)
                 files = {e.name: self._verified(self.folder / f"step-{step}" / e.name, e) for e in manifest.files}
-                for entry in manifest.segments:
+                for entry in manifest.segments if replay else ():
                     self._verified(self.replay / entry.name, entry)
                 return Checkpoint(manifest, files, tuple(passed_over))
             except RunError as error:

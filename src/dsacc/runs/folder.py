@@ -6,6 +6,7 @@ import json
 import math
 import os
 import platform
+import warnings
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -16,6 +17,7 @@ from dsacc.errors import RunError
 from dsacc.runs.checkpoint import Checkpoint, Checkpoints, Entry
 from dsacc.runs.files import disk_error, read_json, write_atomically
 from dsacc.runs.lock import RunLock
+from dsacc.runs.model_file import ModelFile, parse_model, read_model
 
 FORMAT = 2  # 1 had no checkpoints before the end of a run
 Found = Literal["new", "restart", "continue", "finished"]
@@ -207,12 +209,20 @@ def _count(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
 
-def latest_model(path: str | Path) -> Path:
-    """The newest saved agent of a run folder."""
-    found = sorted(Path(path).glob("checkpoints/step-*/agent.safetensors"), key=lambda p: int(p.parent.name[5:]))
-    if not found:
+def read_latest(path: str | Path) -> ModelFile:
+    """The newest agent of a run folder, verified; one that is damaged is passed over with a warning."""
+    path = Path(path)
+    if not any(path.glob("checkpoints/step-*/manifest.json")):
+        found = sorted(path.glob("checkpoints/step-*/agent.safetensors"))  # format 1 kept one agent and no manifest
+        if not found:
+            raise RunError(f"{path} holds no trained agent yet; `dsacc train` makes one")
+        return read_model(found[-1])
+    checkpoint = Checkpoints(path).newest(replay=False)
+    if checkpoint is None or "agent.safetensors" not in checkpoint.files:
         raise RunError(f"{path} holds no trained agent yet; `dsacc train` makes one")
-    return found[-1]
+    for sentence in checkpoint.passed_over:
+        warnings.warn(f"{sentence}; the agent of step {checkpoint.manifest.step:,} is used", stacklevel=3)
+    return parse_model(checkpoint.files["agent.safetensors"], path)
 
 
 def versions() -> dict[str, str]:
