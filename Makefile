@@ -10,7 +10,7 @@ EXTRAS := atari,box2d,tensorboard,dev
 # One test process a core; each uses one thread.
 JOBS ?= auto
 
-.PHONY: demo test setup lint coverage bench bench-peers bench-steps bench-memory bench-kernels crash-test fault-test classic clean help
+.PHONY: demo test setup lint coverage bench bench-peers bench-steps bench-memory bench-kernels bench-checkpoints crash-test fault-test classic clean help
 help:
 	@echo "make demo      install, train and test two agents on a built-in game (minutes)"
 	@echo "make test      install with the development extras, run the tests"
@@ -22,6 +22,7 @@ help:
 	@echo "make bench-steps    the parts of an agent step, steps/s, cost by what is stored (7 GB)"
 	@echo "make bench-memory   a replay of 1,000,000 steps, plain and compressed (10 minutes, 8 GB)"
 	@echo "make bench-kernels  one update against the floor of its kernels"
+	@echo "make bench-checkpoints  time and bytes of a checkpoint (10 minutes, 8 GB)"
 	@echo "make crash-test     60 kills at random moments, every ending compared by hash (10 minutes)"
 	@echo "make fault-test     damaged files, a full disk, races, bad numbers: what the user sees"
 	@echo "make classic   CartPole, Acrobot and LunarLander: all agents, several seeds (an hour)"
@@ -85,6 +86,9 @@ bench-memory: $(VENV)/.all
 
 bench-kernels: $(VENV)/.all
 	$(BIN)/python benchmarks/kernels.py
+
+bench-checkpoints: $(VENV)/.all
+	$(BIN)/python benchmarks/checkpoints.py
 
 crash-test: $(VENV)/.all
 	$(BIN)/python tests/robustness/crash.py

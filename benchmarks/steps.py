@@ -151,19 +151,28 @@ def flatness(console: Console, sizes: tuple[int, int], steps: int, repeats: int)
 
 def filled(trainer: Trainer, size: int) -> Replay:
     """A replay of `size` steps: real pictures of the game, played at random and then repeated."""
-    c, env = trainer.config, trainer.envs[0]
-    replay = Replay(c.replay_size, trainer.observations.spec, c.n_step, stack=4)
+    replay = Replay(trainer.config.replay_size, trainer.observations.spec, trainer.config.n_step, stack=4)
+    extend(replay, games(trainer.envs[0]), size)
+    return replay
+
+
+def games(env: Any, steps: int = 3_000) -> list[tuple[Any, ...]]:
+    """What random play would add to a replay; the last step ends its episode, so that it can be repeated."""
     rng, played = np.random.default_rng(0), []
     seen = env.reset(seed=1)[0]
-    while len(played) < 3_000:
+    while len(played) < steps:
         action = int(rng.integers(env.action_space.n))
         after, reward, terminated, truncated, _ = env.step(action)
         played.append((seen, action, float(np.sign(reward)), terminated, truncated, after))
         seen = env.reset()[0] if terminated or truncated else after
-    played[-1] = (*played[-1][:3], True, False, played[-1][5])  # the repetition starts a new episode
-    for i in range(size):
+    played[-1] = (*played[-1][:3], True, False, played[-1][5])
+    return played
+
+
+def extend(replay: Replay, played: list[tuple[Any, ...]], steps: int) -> None:
+    begun = int(replay.written_E[0])
+    for i in range(begun, begun + steps):
         replay.add(*played[i % len(played)])
-    return replay
 
 
 def exchange(trainer: Trainer, replay: Replay) -> None:
