@@ -39,10 +39,14 @@ class Session:
         """Take the lock, then start the run or go on with it; returns sentences that the user should read."""
         folder = self.folder
         said = folder.open({"device": str(self.trainer.learner.device), "threads": torch.get_num_threads()})
-        if folder.checkpoint is not None:
-            said += self._continue(folder.checkpoint)
+        try:
+            if folder.checkpoint is not None:
+                said += self._continue(folder.checkpoint)
+            folder.set_status("running", self.trainer.step)
+        except BaseException:
+            folder.release()
+            raise
         self._clock = Clock(self.trainer.step)
-        folder.set_status("running", self.trainer.step)
         return said
 
     def _continue(self, checkpoint: Checkpoint) -> list[str]:

@@ -92,7 +92,7 @@ class RunFolder:
                 raise RunError(f"{self.path} has just been finished by another process; nothing is left to do")
             said += self._open_logs(runtime)
         except BaseException:
-            self._lock.release()
+            self.release()
             raise
         return said
 
@@ -168,21 +168,24 @@ class RunFolder:
 
     def close(self, state: str, step: int, error: str | None = None) -> None:
         """Say how the run ended, if the disk lets us, and let go of the folder."""
-        for file in self._files.values():
-            with contextlib.suppress(OSError):  # a full disk; what counts is in the checkpoint
-                file.close()
-        self._files.clear()
-        if self._lock is not None and self._lock.lost:
-            return
         try:
-            self.set_status(state, step, error)
+            if self._lock is None or not self._lock.lost:  # else it is another's by now
+                self.set_status(state, step, error)
         except RunError:
             if state == "finished":
                 raise
         finally:
-            if self._lock is not None:
-                self._lock.release()
-                self._lock = None
+            self.release()
+
+    def release(self) -> None:
+        """Close the files and free the lock."""
+        for file in self._files.values():
+            with contextlib.suppress(OSError):  # a full disk; what counts is in the checkpoint
+                file.close()
+        self._files.clear()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     def _write_json(self, name: str, content: Any) -> None:
         write_atomically(self.path / name, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
