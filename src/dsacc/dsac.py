@@ -177,7 +177,7 @@ class DSAC:
     def logits(self, observation: Any) -> np.ndarray[Any, Any]:
         """The policy's logits, [B, A] in float64, also for a single observation."""
         encoded = torch.from_numpy(self.observations.encode(observation)).to(self.learner.device)
-        return self.learner.policy_logits(encoded).double().cpu().numpy()
+        return self.learner.policy_logits(encoded).cpu().double().numpy()
 
     def save(self, path: str | Path) -> Path:
         """Write the agent to `path`.safetensors: settings, networks and optimisers, not the replay memory."""

@@ -130,7 +130,7 @@ class Trainer:
         actions, count = self.learner.actions, len(seen)
         if self.step < self.config.random_steps:
             return self.streams.actions.integers(actions, size=count), np.full(count, math.log(actions))
-        logits = self.learner.policy_logits(self._tensor(seen)).double().cpu().numpy()
+        logits = self.learner.policy_logits(self._tensor(seen)).cpu().double().numpy()
         shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
         pi = shifted / shifted.sum(axis=1, keepdims=True)
         entropies = -(pi * np.log(np.maximum(pi, 1e-300))).sum(axis=1)
@@ -146,7 +146,7 @@ class Trainer:
         """One update from a uniform minibatch."""
         transitions = self.replay.sample(self.config.batch_size, self.streams.batches)
         noise = self.streams.noise.standard_normal(self.learner.noise_shape())
-        self.meter.add(self.learner.update(self._batch(transitions), self._tensor(noise), self.step))
+        self.meter.add(self.learner.update(self._batch(transitions), torch.from_numpy(noise), self.step))
         self.updates += 1
 
     def row(self) -> Row:

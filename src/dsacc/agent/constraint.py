@@ -36,6 +36,11 @@ class Term:
     iterations_B: Tensor
 
 
+def exact(x: Tensor) -> Tensor:
+    """In float64 on the CPU, without its history."""
+    return x.detach().cpu().double()
+
+
 def noise_shape(config: Config, batch: int, actions: int) -> tuple[int, ...]:
     """One draw a state or an update; one number, or one an action where the noise goes into the surrogate's softmax."""
     rows = 1 if config.noise_scope == "update" else batch
@@ -45,12 +50,13 @@ def noise_shape(config: Config, batch: int, actions: int) -> tuple[int, ...]:
 def constraint_terms(config: Config, q_BA: Tensor, pi_BA: Tensor, alpha: Tensor, noise: Tensor) -> list[Term]:
     """The actor's constraints at these states; none for plain DSAC. `noise` is standard normal, of `noise_shape`.
 
-    Everything is computed in float64 from the one Q, and nothing here carries a gradient.
+    Everything is computed in float64 from the one Q, and nothing here carries a gradient. It is done on the CPU: the
+    arrays are small, the solve asks after every iteration whether it is done, and not every device has float64.
     """
     if config.constraint is None:
         return []
-    q_BA, pi_BA = q_BA.detach().double(), pi_BA.detach().double()
-    eps = config.noise_std * noise.double()
+    q_BA, pi_BA, alpha, noise = (exact(x) for x in (q_BA, pi_BA, alpha, noise))
+    eps = config.noise_std * noise
     if config.noise_relative and config.perturbation != "none":
         eps = eps * (spread(q_BA)[:, None] if eps.dim() == 2 else spread(q_BA))
     targets = perturbed_targets(q_BA, alpha, eps, config.perturbation)  # type: ignore[arg-type]
@@ -88,7 +94,7 @@ def penalty(terms: list[Term], pi_BA: Tensor) -> Tensor:
     """sum_k E_s[lambda_k (E_pi[f_k] - target_k)], in pi's precision, with its gradient through pi alone."""
     total = pi_BA.new_zeros(())
     for t in terms:
-        f_BA, target_B, lam_B = (x.to(pi_BA.dtype) for x in (t.f_BA, t.target_B, t.lam_B))
+        f_BA, target_B, lam_B = (x.to(pi_BA.dtype).to(pi_BA.device) for x in (t.f_BA, t.target_B, t.lam_B))
         total = total + constraint_penalty(pi_BA, f_BA, target_B, lam_B)
     return total
 
@@ -106,7 +112,7 @@ def report(terms: list[Term], pi_BA: Tensor) -> dict[str, Tensor]:
         out[f"lambda_at_lower{tag}"] = t.at_lower_B.double().mean()
         out[f"lambda_at_upper{tag}"] = t.at_upper_B.double().mean()
         out[f"constraint_residual{tag}"] = t.residual_B.mean()
-        out[f"constraint_violation{tag}"] = (expected_value(pi_BA.double(), t.f_BA) - t.target_B).mean()
+        out[f"constraint_violation{tag}"] = (expected_value(exact(pi_BA), t.f_BA) - t.target_B).mean()
     if terms:
         out["lambda_iterations"] = terms[0].iterations_B.double().mean()
     return out

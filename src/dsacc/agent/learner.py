@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from dsacc.agent.constraint import constraint_terms, noise_shape, penalty, report
+from dsacc.agent.constraint import constraint_terms, exact, noise_shape, penalty, report
 from dsacc.agent.networks import Actor, Critics, initialise, scaled
 from dsacc.agent.observation import ObservationSpec
 from dsacc.config import Config
@@ -143,9 +143,9 @@ class Learner:
             self._minimise(alpha_loss, self.alpha_optimizer, "alpha_loss")
 
         pi_BA, entropy_B = pi_BA.detach(), entropy_B.detach()
-        q64_BA = q_BA.double()
-        surrogate_BA = boltzmann(q64_BA, alpha.double().clamp(min=1e-30))
-        error_B = expected_value(pi_BA.double(), q64_BA) - expected_value(surrogate_BA, q64_BA)
+        q64_BA = exact(q_BA)
+        surrogate_BA = boltzmann(q64_BA, exact(alpha).clamp(min=1e-30))
+        error_B = expected_value(exact(pi_BA), q64_BA) - expected_value(surrogate_BA, q64_BA)
         return {
             "critic_loss": q_loss.detach(),
             "actor_loss": pi_loss.detach(),
