@@ -80,6 +80,16 @@ class ForeverOne(Probe):
         return self.see(0.0), 1.0, False, self.age == 5, {}
 
 
+class Lives(ForeverOne):
+    """Ten steps an episode; a life is lost at the fifth, which changes nothing else. Reward 1 a step."""
+
+    actions = 2
+
+    def step(self, action):
+        self.age += 1
+        return self.see(self.age / 10), 1.0, self.age == 10, False, {"life_lost": self.age == 5}
+
+
 class ActionMatters(Probe):
     """One step; action 1 pays 1, action 0 nothing: the soft policy is softmax([0, 1] / alpha)."""
 

@@ -1,31 +1,20 @@
 """The loop: several environments, lost lives, memory; on the real emulator where it matters."""
 
 import json
+import os
+import signal
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from probes import Probe
+from probes import Lives
 
-from dsacc import DSAC, make_env
+from dsacc import DSAC, evaluate, make_env
 from dsacc.cli import main
 from dsacc.envs import frame_stack
-from dsacc.errors import ConfigError, EnvError
+from dsacc.errors import ConfigError, DsaccError, EnvError
 
 TINY = {"random_steps": 40, "hidden": 16, "batch_size": 8, "log_every": 50, "replay_size": 500}
-
-
-class Lives(Probe):
-    """Ten steps an episode; a life is lost at the fifth, which changes nothing else. Reward 1 a step."""
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.age = 0
-        return self.see(0.0), {}
-
-    def step(self, action):
-        self.age += 1
-        return self.see(self.age / 10), 1.0, self.age == 10, False, {"life_lost": self.age == 5}
 
 
 def test_a_lost_life_ends_the_bootstrap_and_not_the_episode():
@@ -136,5 +125,28 @@ def test_train_breakout_from_the_command_line(tmp_path, monkeypatch, capsys):
     assert main(["evaluate", str(out), "--episodes", "1", "--policy", "sampled"]) == 0
 
 
-def test_evaluation_plays_at_most_18000_frames():
-    assert make_env("Breakout").test_steps == 4_500
+def test_an_atari_game_is_tested_for_18000_frames_at_most():
+    assert make_env("Breakout").test_steps * 4 == 18_000
+
+    def short():
+        env = make_env("Breakout")
+        env.test_steps = 7
+        return env
+
+    model = DSAC(short, **TINY, encoder="small")
+    assert evaluate(model, short, episodes=2)[0]["lengths"] == [7, 7]
+
+
+def test_a_stop_that_cannot_save_lets_go_of_the_folder(tmp_path):
+    out = tmp_path / "run"
+
+    def stop_and_spoil(row):
+        (out / "replay").rmdir()
+        (out / "replay").write_text("in the way of what is to be saved")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    model = DSAC("CartPole-v1", **TINY)
+    with pytest.raises((DsaccError, OSError)):
+        model.learn(400, out=out, callback=stop_and_spoil)
+    assert not (out / "lock").exists()
+    assert json.loads((out / "status.json").read_text())["state"] == "failed"

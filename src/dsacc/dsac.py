@@ -18,6 +18,7 @@ from dsacc.errors import ConfigError, ModelError, Stopped
 from dsacc.progress import Silent, watcher
 from dsacc.replay import free_memory, memory_needed
 from dsacc.runs import ModelFile, RunFolder, read_latest, read_model, write_model
+from dsacc.runs.files import size
 from dsacc.session import Session, StopSignals
 from dsacc.training import Row, Streams, Trainer, sample_actions
 
@@ -149,8 +150,7 @@ class DSAC:
                 if session is not None:
                     session.finish()
             except Stopped as stopped:
-                if session is not None:
-                    session.stop()
+                _stop(session)
                 if stopped.signal == signal.SIGINT:
                     raise KeyboardInterrupt from stopped
                 raise
@@ -220,6 +220,17 @@ class DSAC:
         return f"DSAC({self.config.env!r}, agent={self.config.agent!r}, seed={self.config.seed}, step={self.step})"
 
 
+def _stop(session: Session | None) -> None:
+    """Save and leave; where saving fails (a full disk), let go of the folder all the same."""
+    if session is None:
+        return
+    try:
+        session.stop()
+    except BaseException as error:
+        session.fail(error)
+        raise
+
+
 class _AlphaWarning:
     """Says once that the temperature has run away."""
 
@@ -250,8 +261,8 @@ def _require_memory(config: Config, needed: int, free: int, steps: int, pictures
     if pictures and config.replay_compression == "none":
         ways.append("replay_compression lz4 (4 to 30 times smaller on Atari)")
     raise ConfigError(
-        f"the replay memory of {min(config.replay_size, steps):,} steps needs {needed / 1e9:.2f} GB, and "
-        f"{free / 1e9:.2f} GB are free; what would do: {' or '.join(ways)}"
+        f"the replay memory of {min(config.replay_size, steps):,} steps needs {size(needed)}, and "
+        f"{size(free)} are free; what would do: {' or '.join(ways)}"
     )
 
 

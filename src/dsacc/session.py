@@ -4,18 +4,18 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import numpy as np
 import torch
 
-from dsacc.envs.saving import flatten, unflatten
-from dsacc.errors import ConfigError, RunError, Stopped, TrainingDiverged
+from dsacc.errors import RunError, Stopped, TrainingDiverged
+from dsacc.plain import flatten, unflatten
 from dsacc.replay import resident_memory
 from dsacc.replay.segments import export_segment, needed_from, restore_segments
 from dsacc.runs import Checkpoint, Entry, ModelFile, RunFolder, model_bytes, pack_arrays, parse_model, unpack_arrays
+from dsacc.runs.events import Events
 from dsacc.training import Row, Trainer
 
 Array = np.ndarray[Any, Any]
@@ -136,25 +136,6 @@ class Session:
         """Leave as it is; the same command goes on from the last checkpoint."""
         state = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
         self.folder.close(state, self.trainer.step, str(error) or type(error).__name__)
-
-
-class Events:
-    """The rows of metrics.jsonl as TensorBoard events, for those who ask for them."""
-
-    def __init__(self, run: Path) -> None:
-        try:
-            from tensorboardX import SummaryWriter
-        except ImportError as error:
-            raise ConfigError("TensorBoard events need a package: pip install 'dsacc[tensorboard]'") from error
-        self._make: Callable[[int], Any] = lambda step: SummaryWriter(str(run / "tensorboard"), purge_step=step)
-        self._writer: Any = None
-
-    def add(self, row: Row) -> None:
-        self._writer = self._writer or self._make(row["step"])  # what came after a checkpoint is written again
-        for name, value in row.items():
-            if name != "step" and value is not None:
-                self._writer.add_scalar(name, value, row["step"])
-        self._writer.flush()
 
 
 class StopSignals:

@@ -15,8 +15,9 @@ from safetensors.numpy import load, save
 
 from dsacc import make_env
 from dsacc.envs.catch import Catch
-from dsacc.envs.saving import flatten, load_env, save_env, unflatten, why_not
+from dsacc.envs.saving import load_env, save_env, why_not
 from dsacc.errors import EnvError, RunError
+from dsacc.plain import flatten, unflatten
 
 
 class Walk(gym.Env):

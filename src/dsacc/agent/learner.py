@@ -218,7 +218,7 @@ class Learner:
 def _require_finite(x: Tensor, name: str) -> None:
     if not math.isfinite(x.item()):
         raise TrainingDiverged(
-            f"{name} became {x.item()}; the run stops before the weights take it in: "
+            f"{name} became {x.item()}; the run stops here, its last checkpoint stays: "
             "try a smaller learning_rate, grad_clip, or rewards of ordinary size"
         )
 

@@ -50,7 +50,9 @@ def _unknown(name: str) -> str:
     found = difflib.get_close_matches(asked, list(near), n=1, cutoff=0.4)
     hint = f"; did you mean {near[found[0]]!r}?" if found else ""
     if not games and ("-v" not in name or name.startswith("ALE/")):
-        hint += "; if it is an Atari game: pip install 'dsacc[atari]'"
+        hint += (
+            "; if it is an Atari game: its emulator is not installed, `pip install ale-py` or `make setup` brings it"
+        )
     return f"there is no environment {name!r}{hint}"
 
 

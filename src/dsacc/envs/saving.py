@@ -20,15 +20,18 @@ from gymnasium.envs.classic_control import AcrobotEnv, CartPoleEnv, MountainCarE
 from gymnasium.envs.toy_text import BlackjackEnv, CliffWalkingEnv, FrozenLakeEnv, TaxiEnv
 
 from dsacc.errors import EnvError, RunError
+from dsacc.plain import flatten, unflatten
 
 State = dict[str, Any]
-Arrays = dict[str, np.ndarray[Any, Any]]
 Check = Callable[[Any, Any], bool]  # can the owner of an attribute (1st) have this value (2nd)?
 
 
 def save_env(env: Env[Any, Any]) -> State | None:
     """All that the next steps and resets of an environment depend on, or None where that cannot be known."""
-    return None if why_not(env) else _save(env)
+    try:
+        return _save(env)
+    except EnvError:
+        return None
 
 
 def why_not(env: Env[Any, Any]) -> str | None:
@@ -167,53 +170,4 @@ _KEPT: dict[type, dict[str, Check]] = {
     **{getattr(wrappers, name): {} for name in ("ClipReward", "PassiveEnvChecker")},
     **{getattr(wrappers, name + "Observation"): {} for name in ("Dtype", "Filter", "Flatten", "Grayscale")},
     **{getattr(wrappers, name + "Observation"): {} for name in ("Rescale", "Reshape", "Resize")},
-}
-
-
-def flatten(state: Any) -> tuple[Arrays, Any]:
-    """All arrays, copied, by a name (for safetensors), and a skeleton for JSON with that name in an array's place."""
-    arrays: Arrays = {}
-
-    def flat(x: Any) -> Any:
-        kind = type(x)
-        if x is None or kind in (bool, int, str) or (kind is float and np.isfinite(x)):
-            return x
-        if kind is list:
-            return [flat(y) for y in x]
-        if kind is dict and all(type(key) is str for key in x):
-            return {"$" + key if key.startswith("$") else key: flat(y) for key, y in x.items()}
-        if kind in (float, np.str_, tuple):  # JSON has no infinities
-            return {f"${kind.__name__}": flat(list(x)) if kind is tuple else str(x)}
-        dtype = x.dtype if kind is np.ndarray or isinstance(x, np.generic) else np.dtype(object)
-        if dtype.kind not in "biuf" or dtype.itemsize > 8 or not dtype.isnative:  # safetensors holds no others
-            raise EnvError(f"a value of type {kind.__name__} ({dtype}) cannot be saved")
-        name = f"array{len(arrays)}"
-        arrays[name] = np.array(x, order="C")
-        return {"$ndarray" if kind is np.ndarray else "$generic": name}
-
-    return arrays, flat(state)
-
-
-def unflatten(arrays: Arrays, plain: Any) -> Any:
-    """The exact inverse of `flatten`, with new arrays."""
-    if type(plain) is list:
-        return [unflatten(arrays, x) for x in plain]
-    if type(plain) is not dict:
-        return plain
-    inner = {key[1:] if key.startswith("$") else key: unflatten(arrays, x) for key, x in plain.items()}
-    mark = next(iter(plain), "")
-    if mark not in _MARKS:
-        return inner
-    try:
-        return _MARKS[mark](inner[mark[1:]], arrays)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise RunError(f"a saved state is damaged ({_name(error)}: {error})") from error
-
-
-_MARKS: dict[str, Callable[[Any, Arrays], Any]] = {
-    "$float": lambda text, _: float(text),
-    "$str_": lambda text, _: np.str_(text),
-    "$tuple": lambda inner, _: tuple(inner),
-    "$ndarray": lambda name, arrays: arrays[name].copy(),
-    "$generic": lambda name, arrays: arrays[name][()],
 }
