@@ -61,6 +61,8 @@ class Config:
         False, "a lost life ends the bootstrap, not the game (where the environment tells of it, as Atari does)"
     )
 
+    augment_shift: int = _option(0, "pixels by which pictures in a minibatch are moved at most; 0 is off", low=0)
+
     # --- networks ---
     encoder: str = _option(
         "auto",

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from dsacc.agent import Batch, Learner
+from dsacc.agent.augment import shifted
 from dsacc.config import Config
 from dsacc.envs import Observations, check_reward, frame_stack
 from dsacc.envs.saving import load_env, save_env, why_not
@@ -26,22 +27,24 @@ class Streams:
     actions: np.random.Generator
     batches: np.random.Generator
     noise: np.random.Generator
+    augmentation: np.random.Generator
     env_seeds: list[int]
     weights: torch.Generator
 
     @classmethod
     def from_seed(cls, seed: int, envs: int = 1) -> "Streams":
-        actions, batches, noise, env, weights = np.random.SeedSequence(seed).spawn(5)
+        actions, batches, noise, env, weights, augmentation = np.random.SeedSequence(seed).spawn(6)
         return cls(
             np.random.default_rng(actions),
             np.random.default_rng(batches),
             np.random.default_rng(noise),
+            np.random.default_rng(augmentation),
             [int(x) for x in env.generate_state(envs)],
             torch.Generator().manual_seed(int(weights.generate_state(1, np.uint64)[0] >> 1)),
         )
 
 
-_GENERATORS = ("actions", "batches", "noise")  # the streams that are drawn from while a run goes on
+_GENERATORS = ("actions", "batches", "noise", "augmentation")  # the streams that are drawn from while a run goes on
 
 
 class Meter:
@@ -145,6 +148,14 @@ class Trainer:
     def learn(self) -> None:
         """One update from a uniform minibatch."""
         transitions = self.replay.sample(self.config.batch_size, self.streams.batches)
+        if self.config.augment_shift and self.observations.is_image:
+            transitions = replace(
+                transitions,
+                **{
+                    name: shifted(getattr(transitions, name), self.config.augment_shift, self.streams.augmentation)
+                    for name in ("observation", "next_observation")
+                },
+            )
         noise = self.streams.noise.standard_normal(self.learner.noise_shape())
         self.meter.add(self.learner.update(self._batch(transitions), torch.from_numpy(noise), self.step))
         self.updates += 1

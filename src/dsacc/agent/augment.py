@@ -1,0 +1,31 @@
+"""Random shifts of pictures: learning from little data must not hang on where exactly things are on the screen."""
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def shifted(pictures: Array, pixels: int, rng: np.random.Generator) -> Array:
+    """Each picture moved by up to `pixels` down or up and right or left; the border is repeated. [B, C, H, W] -> same.
+
+    All channels of one picture (its stack of frames) move together. The same as padding by repetition and cutting out
+    at random, as DrQ does (Kostrikov et al. 2020), without making the padded copy.
+    """
+    moves_B2 = rng.integers(-pixels, pixels + 1, size=(len(pictures), 2))
+    out = np.empty_like(pictures)
+    height, width = pictures.shape[2:]
+    for picture, moved, (down, right) in zip(pictures, out, moves_B2.tolist(), strict=True):
+        top, bottom = max(down, 0), height + min(down, 0)
+        left, end = max(right, 0), width + min(right, 0)
+        moved[:, top:bottom, left:end] = picture[:, top - down : bottom - down, left - right : end - right]
+        if left:
+            moved[:, top:bottom, :left] = moved[:, top:bottom, left : left + 1]
+        if end < width:
+            moved[:, top:bottom, end:] = moved[:, top:bottom, end - 1 : end]
+        if top:
+            moved[:, :top] = moved[:, top : top + 1]
+        if bottom < height:
+            moved[:, bottom:] = moved[:, bottom - 1 : bottom]
+    return out
