@@ -60,6 +60,10 @@ def _train_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=_whole, default=1, help="threads of this process (default: 1)")
     parser.add_argument("--tensorboard", action="store_true", help="write TensorBoard events into the run folder too")
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+    tests = parser.add_argument_group("tests during training, which change nothing in it")
+    tests.add_argument("--evaluate-every", type=_whole, metavar="STEPS", help="play test games every so many steps")
+    tests.add_argument("--evaluate-shifts", nargs="+", default=["id"], metavar="SHIFT", help="conditions (default: id)")
+    tests.add_argument("--evaluate-episodes", type=_whole, default=10, help="episodes per condition (default: 10)")
     group = parser
     for f in fields(Config):
         if f.name in NOT_OPTIONS:
@@ -70,15 +74,50 @@ def _train_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _evaluate_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders or saved agents")
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help="run folder or saved agent; or random, blind:RUN (sees a constant), sb3:FILE, onnx:FILE, module:function",
+    )
     parser.add_argument("--env", help="environment to play (default: the one trained on)")
-    parser.add_argument("--shifts", nargs="+", default=["id"], help="conditions; id is the clean game (default: id)")
+    parser.add_argument(
+        "--shifts",
+        nargs="+",
+        metavar="SHIFT",
+        help="conditions; id is the clean game (default: id snow rain fog for pictures, else id)",
+    )
+    parser.add_argument(
+        "--severity", nargs="+", default=["paper"], metavar="LEVEL", help="paper, or 1 to 5; several (default: paper)"
+    )
+    parser.add_argument(
+        "--mode",
+        choices=["independent", "frozen", "falling"],
+        default="independent",
+        help="new weather each frame, one draw an episode, or one that falls (default: independent)",
+    )
+    parser.add_argument(
+        "--where",
+        choices=["screen", "observation"],
+        help="shift the full screen, or what the agent sees (default: screen for Atari, else observation)",
+    )
     parser.add_argument("--episodes", type=_whole, default=10, help="full episodes per condition (default: 10)")
     parser.add_argument(
-        "--policy", choices=["greedy", "sampled"], default="greedy", help="how actions are chosen (default: greedy)"
+        "--policy",
+        nargs="+",
+        choices=["greedy", "sampled"],
+        default=["greedy"],
+        help="how actions are chosen; both may be given (default: greedy)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the evaluation (default: 0)")
-    parser.add_argument("--format", choices=["table", "json"], default="table", help="of the output (default: table)")
+    parser.add_argument("--seed", type=int, default=0, help="of games, weather and actions (default: 0)")
+    parser.add_argument(
+        "--format", choices=["table", "csv", "markdown", "latex", "json"], default="table", help="(default: table)"
+    )
+    parser.add_argument("--baseline", help="agent that others are compared with (default: dsac, or the first)")
+    parser.add_argument("--out", type=Path, help="folder for the rows of agents that have no run folder")
+    parser.add_argument(
+        "--trust", action="store_true", help="load files that can execute code (sb3: files are pickles)"
+    )
     parser.add_argument("--threads", type=_whole, default=1, help="threads of this process (default: 1)")
 
 
@@ -175,29 +214,63 @@ def _train(args: argparse.Namespace) -> None:
         _say(f"replay memory: up to {size(needed)} of {size(free)} free")
     if args.dry_run:
         return
-    model.learn(args.steps, progress_bar=True, out=out, tensorboard=args.tensorboard)
+    model.learn(args.steps, progress_bar=True, out=out, tensorboard=args.tensorboard, every=_tests(args, out))
     if found != "finished":
         _say(f"done: the agent is in {out}")
     _say(f"next: dsacc evaluate {out}")
 
 
+def _tests(args: argparse.Namespace, out: Path) -> dict[int, Any]:
+    """What `--evaluate-every` asks for, as a function of the model."""
+    if args.evaluate_every is None:
+        return {}
+    if args.evaluate_every < 1:
+        raise ConfigError(f"--evaluate-every must be at least 1, not {args.evaluate_every}")
+    from dsacc.evaluation import evaluate
+
+    def test(model: Any) -> None:
+        asked = {"shifts": args.evaluate_shifts, "episodes": args.evaluate_episodes, "policy": ["greedy", "sampled"]}
+        for row in evaluate(model, args.env, out=out, **asked):
+            mean = sum(row["returns"]) / len(row["returns"])
+            _say(f"step {model.step:,}: {row['shift']}, {row['policy']}: {mean:.4g} ({len(row['returns'])} episodes)")
+
+    return {args.evaluate_every: test}
+
+
 def _evaluate(args: argparse.Namespace) -> None:
     _use_threads(args.threads)
-    from dsacc.dsac import DSAC
-    from dsacc.evaluation import evaluate
-    from dsacc.evaluation.table import print_table, save_rows
+    from dsacc.evaluation import evaluate, find_player
+    from dsacc.evaluation.formats import render
 
+    players = [
+        find_player(spec, env=args.env, trust=args.trust) for spec in args.runs
+    ]  # all are there, before any plays
     rows = []
-    for run in args.runs:
-        model = DSAC.load(run)
-        new = evaluate(model, args.env, shifts=args.shifts, episodes=args.episodes, seed=args.seed, policy=args.policy)
-        if run.is_dir():
-            save_rows(run, new)
-        rows += new
+    for spec, player in zip(args.runs, players, strict=True):
+        own = Path(spec) if (Path(spec) / "config.json").is_file() else None
+        out = own or args.out
+        if len(players) > 1:
+            _say(f"{spec}: {player.agent}")
+        rows += evaluate(
+            player,
+            args.env,
+            shifts=args.shifts,
+            severity=args.severity,
+            mode=args.mode,
+            where=args.where,
+            episodes=args.episodes,
+            seed=args.seed,
+            policy=args.policy,
+            out=out,
+            progress_bar=True,
+        )
+        _say(f"rows in {out / 'evaluations'}" if out else "rows are not kept: --out FOLDER would keep them")
     if args.format == "json":
         print(json.dumps(rows, indent=2))
     else:
-        print_table(rows)
+        text = render(rows, args.format, baseline=args.baseline)
+        if text is not None:
+            print(text, end="")
 
 
 def _demo(args: argparse.Namespace) -> None:

@@ -37,7 +37,7 @@ class Streams:
             np.random.default_rng(batches),
             np.random.default_rng(noise),
             [int(x) for x in env.generate_state(envs)],
-            torch.Generator().manual_seed(int(weights.generate_state(1, np.uint64)[0] >> 1)),
+            torch.Generator().manual_seed(int(weights.generate_state(1, np.uint64)[0]) >> 1),
         )
 
 
