@@ -18,6 +18,7 @@ LEVELS = [
     {"session"},
     {"dsac"},
     {"evaluation"},
+    {"export"},
     {"experiments"},
     {"report"},
     {"demo"},

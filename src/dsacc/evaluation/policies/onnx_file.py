@@ -57,6 +57,7 @@ class OnnxPlayer(Player):
         self._scores: int | None = output.shape[1] if scores else None
         self._actions = self._scores
         notes = self._session.get_modelmeta().custom_metadata_map
+        notes = notes if "dsacc" in notes else {}  # only `dsacc export` is known to write these
         self.env = notes.get("env")
         self.train_seed, self.step = _whole(notes.get("seed")), _whole(notes.get("step"))
 
