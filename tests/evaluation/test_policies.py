@@ -13,6 +13,7 @@ import pytest
 from gymnasium import spaces
 
 from dsacc import DSAC
+from dsacc.envs import make_env
 from dsacc.errors import BadInput, ConfigError, ModelError
 from dsacc.evaluation.policies import (
     BlindPlayer,
@@ -89,8 +90,11 @@ def own():
 def test_our_agent_acts_as_it_predicts_and_draws_once_a_row(own):
     player = OwnPlayer(own)
     assert (player.act(vectors(), rngs(), True) == own.predict(vectors(), deterministic=True)[0]).all()
-    wanted = [sample_actions(row, rng) for row, rng in zip(own.logits(vectors()), rngs(), strict=True)]
-    assert (player.act(vectors(), rngs(), False) == wanted).all()
+    near = 0.1 * vectors()  # where neither action is much more probable
+    wanted = [sample_actions(row, rng) for row, rng in zip(own.logits(near), rngs(), strict=True)]
+    assert (player.act(near, rngs(), False) == wanted).all()
+    assert (player.act(near, rngs(1), False) != wanted).any()
+    assert_rows_are_their_own(player, near)
     assert_rows_are_their_own(player, vectors())
     assert (player.agent, player.train_seed, player.step, player.env) == ("dsac-m", 3, 0, "CartPole-v1")
 
@@ -259,6 +263,21 @@ def test_an_sb3_model_says_which_environment_does_not_fit():
         player.check_fits(Pictures(actions=6))
     with pytest.raises(ModelError, match="sees uint8; this environment shows float32"):
         player.check_fits(Pictures(dtype=np.float32))
+
+
+def test_sb3_atari_models_see_the_pictures_they_were_trained_on():
+    ale = pytest.importorskip("ale_py")
+    wrappers = pytest.importorskip("stable_baselines3.common.atari_wrappers")
+    gym.register_envs(ale)
+    settings = {"noop_max": 0, "terminal_on_life_loss": False, "clip_reward": False}
+    theirs = wrappers.AtariWrapper(gym.make("MsPacmanNoFrameskip-v4"), **settings)
+    ours = make_env("MsPacman", noops=0)
+    (picture, _), (stack, _) = theirs.reset(seed=0), ours.reset(seed=0)
+    for action in np.random.default_rng(0).integers(ours.action_space.n, size=100):
+        assert (picture[..., 0] == stack[-1]).all()
+        picture, reward, *_ = theirs.step(action)
+        stack, score, *_ = ours.step(action)
+        assert reward == score
 
 
 def test_sb3_discrete_observations_are_understood():

@@ -49,9 +49,9 @@ def find_player(spec: str, *, env: EnvSource = None, trust: bool = False, device
         return BlindPlayer(find_player(rest, env=env, trust=trust, device=device))
     player: Player
     if kind == "sb3":
-        player = SB3Player.load(rest, trust=trust, device=device)
+        player = SB3Player.load(Path(rest).expanduser(), trust=trust, device=device)
     elif kind == "onnx":
-        player = OnnxPlayer(rest)
+        player = OnnxPlayer(Path(rest).expanduser())
     elif FUNCTION.fullmatch(spec) and not Path(spec).exists() and not with_suffix(spec).exists():
         player = find_function(spec)
     else:
