@@ -315,12 +315,12 @@ class Canary:
 def malicious(tmp_path):
     """A DQN file, as far as its settings say, that executes code when it is read."""
     trace = tmp_path / "trace"
-    bomb = base64.b64encode(pickle.dumps(Canary(trace))).decode()
+    bomb = base64.b64encode(pickle.dumps(Canary(trace), protocol=2)).decode()
     data = {"policy_class": {":type:": "x", ":serialized:": bomb, "__module__": "x"}, "exploration_fraction": 0.1}
     path = tmp_path / "dqn.zip"
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("data", json.dumps(data))
-        file.writestr("pytorch_variables.pth", pickle.dumps(Canary(trace)))
+        file.writestr("pytorch_variables.pth", pickle.dumps(Canary(trace), protocol=2))
     return path, trace
 
 
