@@ -19,6 +19,7 @@ LEVELS = [
     {"session"},
     {"dsac"},
     {"evaluation"},
+    {"export"},
     {"experiments"},
     {"report"},
     {"demo"},

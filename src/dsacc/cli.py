@@ -42,6 +42,11 @@ def build_parser() -> argparse.ArgumentParser:
         description="Train DSAC and DSAC-M on the built-in game Catch, test both, print the table.",
     )
     demo.add_argument("--out", type=Path, default=Path("demo"), help="folder for the results (default: demo)")
+    _export_options(
+        commands.add_parser(
+            "export", help="write an agent for deployment", description="Write the policy as an ONNX graph."
+        )
+    )
     return parser
 
 
@@ -119,6 +124,12 @@ def _evaluate_options(parser: argparse.ArgumentParser) -> None:
         "--trust", action="store_true", help="load files that can execute code (sb3: files are pickles)"
     )
     parser.add_argument("--threads", type=_whole, default=1, help="threads of this process (default: 1)")
+
+
+def _export_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", type=Path, metavar="RUN", help="run folder or saved agent")
+    parser.add_argument("--format", choices=["onnx"], default="onnx", help="of the file (default: onnx)")
+    parser.add_argument("--out", type=Path, help="file to write (default: the name of RUN with .onnx, here)")
 
 
 def _add_option(group: Any, f: "Field[Any]") -> None:
@@ -273,6 +284,24 @@ def _evaluate(args: argparse.Namespace) -> None:
             print(text, end="")
 
 
+def _export(args: argparse.Namespace) -> None:
+    _use_threads(1)
+    from dsacc.dsac import DSAC
+    from dsacc.export import COMPARED, export_onnx
+    from dsacc.runs.files import size
+
+    model = DSAC.load(args.run)
+    made = export_onnx(model, args.out or Path(f"{args.run.resolve().name.removesuffix('.safetensors')}.onnx"))
+    c = model.config
+    _say(f"wrote {made.path} ({size(made.bytes)}): {c.agent} on {c.env}, seed {c.seed}, step {model.step:,}")
+    _say(
+        f"input: observation, {made.observation}, as {c.env} gives it; output: logits, float32 [batch, {made.actions}]"
+    )
+    ties = f" ({made.ties} where rounding decides between two best actions)" if made.ties else ""
+    _say(f"its actions equal the agent's on {COMPARED - made.ties:,} of {COMPARED:,} random observations{ties}")
+    _say(f"next: dsacc evaluate onnx:{made.path}")
+
+
 def _demo(args: argparse.Namespace) -> None:
     from dsacc.demo import run_demo
 
@@ -303,7 +332,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn_in_a_line
-            {"train": _train, "evaluate": _evaluate, "demo": _demo}[args.command](args)
+            {"train": _train, "evaluate": _evaluate, "demo": _demo, "export": _export}[args.command](args)
     except Stopped as stopped:
         _say("dsacc: stopped and saved; the same command goes on")
         return 128 + stopped.signal
