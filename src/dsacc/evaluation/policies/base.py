@@ -1,7 +1,8 @@
 """What a player is, and what players share: choosing actions, and the order of a picture's axes."""
 
+import hashlib
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import gymnasium as gym
@@ -22,6 +23,7 @@ class Player(Protocol):
     train_seed: int | None = None
     step: int | None = None  # agent steps of its training
     env: str | None = None  # the environment it was trained on, where that is known
+    fingerprint: str | None = None  # the same for the same policy alone; None where that cannot be told
 
     def check_fits(self, env: gym.Env[Any, Any]) -> None:
         """Raise a ModelError that says why this environment cannot be played; called once, before the first `act`."""
@@ -90,6 +92,14 @@ def laid_out(observations: Array, wanted: tuple[int, ...], who: str) -> Array:
     if convert is None:
         raise ModelError(f"{who} sees observations of shape {wanted}; this environment shows {observations.shape[1:]}")
     return np.ascontiguousarray(convert(observations))
+
+
+def fingerprint_of(parts: Iterable[bytes]) -> str:
+    """Sixteen hex digits of what a policy is made of."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()[:16]
 
 
 def need(module: str, extra: str) -> Any:

@@ -14,6 +14,7 @@ from dsacc.evaluation.policies.base import (
     Rngs,
     actions_from,
     check_action_count,
+    fingerprint_of,
     first_line,
     laid_out,
     layout,
@@ -42,6 +43,7 @@ class OnnxPlayer(Player):
         if not isinstance(source, bytes) and not Path(source).is_file():
             raise ModelError(f"there is no file {source}")
         self._session = _open(source, self.agent)
+        self.fingerprint = fingerprint_of([source if isinstance(source, bytes) else Path(source).read_bytes()])
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
         if len(inputs) != 1 or not inputs[0].shape or inputs[0].type not in _TYPES:
             found = ", ".join(f"{i.name} {i.type} {i.shape}" for i in inputs) or "none"

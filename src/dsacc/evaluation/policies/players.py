@@ -1,5 +1,6 @@
 """Our own agents, and two controls: one that draws at random and one that does not look."""
 
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import gymnasium as gym
@@ -10,7 +11,7 @@ from dsacc.config import Config
 from dsacc.dsac import DSAC
 from dsacc.envs import Observations, check_actions
 from dsacc.errors import ConfigError, ModelError
-from dsacc.evaluation.policies.base import Array, Player, Rngs, check_action_count, choose
+from dsacc.evaluation.policies.base import Array, Player, Rngs, check_action_count, choose, fingerprint_of
 
 GREY = 128  # of 255: what a blind player is shown of a picture
 
@@ -31,6 +32,8 @@ class OwnPlayer(Player):
         self.model = model
         self.agent, self.train_seed, self.env = model.config.agent, model.config.seed, model.config.env
         self.step = model.step
+        if isinstance(model, DSAC):
+            self.fingerprint = fingerprint_of(_weights(model))
 
     def check_fits(self, env: gym.Env[Any, Any]) -> None:
         if not isinstance(self.model, DSAC):
@@ -47,10 +50,18 @@ class OwnPlayer(Player):
         return choose(self.model.logits(observations), rngs, greedy)
 
 
+def _weights(model: DSAC) -> Iterator[bytes]:
+    """Everything that acting may depend on; the temperature, target networks and moments play no part in it."""
+    for name, tensor in model.learner.state().items():
+        if name.startswith(("actor.", "critics.encoders.")):
+            yield name.encode()
+            yield tensor.detach().cpu().contiguous().numpy().tobytes()
+
+
 class RandomPlayer(Player):
     """Every action with equal probability, greedy or not."""
 
-    agent = "random"
+    agent = fingerprint = "random"
 
     def __init__(self, actions: int) -> None:
         if actions < 1:
@@ -74,6 +85,7 @@ class BlindPlayer(Player):
         self.player = player
         self.agent = f"blind {player.agent}"
         self.train_seed, self.step, self.env = player.train_seed, player.step, player.env
+        self.fingerprint = player.fingerprint and f"blind {player.fingerprint}"
 
     def check_fits(self, env: gym.Env[Any, Any]) -> None:
         space = env.observation_space

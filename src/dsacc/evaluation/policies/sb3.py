@@ -17,6 +17,7 @@ from dsacc.evaluation.policies.base import (
     Rngs,
     check_action_count,
     choose,
+    fingerprint_of,
     first_line,
     laid_out,
     layout,
@@ -65,11 +66,13 @@ class SB3Player(Player):
         need("stable_baselines3", "sb3")
         kind = getattr(need(MODULES[algorithm], "sb3"), algorithm)
         try:
-            return cls(kind.load(path, device=device, custom_objects=_FOR_PLAY))
+            player = cls(kind.load(path, device=device, custom_objects=_FOR_PLAY))
         except BadInput:
             raise
         except Exception as error:  # anything may go wrong in another version's pickles
             raise ModelError(f"{path} cannot be loaded as a {algorithm} ({first_line(error)})") from error
+        player.fingerprint = fingerprint_of([path.read_bytes()])
+        return player
 
     def check_fits(self, env: gym.Env[Any, Any]) -> None:
         check_action_count(self.agent, self.actions, env)
