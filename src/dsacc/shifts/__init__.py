@@ -3,5 +3,7 @@
 from dsacc.shifts import photometric, vector  # noqa: F401 - they register their kinds
 from dsacc.shifts.bank import Bank, bank
 from dsacc.shifts.kinds import LEVELS, Change, Kind, as_level, find_kind, names, register
+from dsacc.shifts.schedule import MODES
+from dsacc.shifts.wrapper import Shift
 
-__all__ = ["LEVELS", "Bank", "Change", "Kind", "as_level", "bank", "find_kind", "names", "register"]
+__all__ = ["LEVELS", "MODES", "Bank", "Change", "Kind", "Shift", "as_level", "bank", "find_kind", "names", "register"]
