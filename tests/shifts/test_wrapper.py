@@ -71,6 +71,13 @@ def test_a_still_picture_gets_new_weather_and_keeps_that_of_its_past(stamp):
     assert all(now[:-1] == before[1:] for before, now in itertools.pairwise(seen))
 
 
+def test_a_new_episode_keeps_nothing_of_the_last_even_if_the_picture_is_the_same(stamp):
+    env = Shift(Pictures(still=True), "stamp")
+    first = stamps(env, play(env, [0] * 8)[0])
+    assert stamps(env, env.reset(seed=0)[0]) == first
+    assert len(set(first)) == 1
+
+
 def test_a_stack_that_does_not_slide_by_one_is_drawn_anew(stamp):
     env = Shift(Pictures(jump=True), "stamp")
     seen = [stamps(env, x) for x in play(env, [0] * 5)]
