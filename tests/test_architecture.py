@@ -20,7 +20,7 @@ LEVELS = [
     {"evaluation"},
     {"experiments"},
     {"report"},
-    {"demo"},
+    {"demo", "preview"},
     {"cli"},
     {"__init__", "__main__"},
 ]

@@ -42,6 +42,13 @@ def build_parser() -> argparse.ArgumentParser:
         description="Train DSAC and DSAC-M on the built-in game Catch, test both, print the table.",
     )
     demo.add_argument("--out", type=Path, default=Path("demo"), help="folder for the results (default: demo)")
+    _preview_options(
+        commands.add_parser(
+            "preview",
+            help="a picture of games under shifts",
+            description="Draw games under shifts: the screen in colour above, what the agent gets below.",
+        )
+    )
     return parser
 
 
@@ -80,6 +87,25 @@ def _evaluate_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the evaluation (default: 0)")
     parser.add_argument("--format", choices=["table", "json"], default="table", help="of the output (default: table)")
     parser.add_argument("--threads", type=_whole, default=1, help="threads of this process (default: 1)")
+
+
+def _preview_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("envs", nargs="+", metavar="ENV", help="environments with pictures, a row each")
+    parser.add_argument("--out", type=Path, default=Path("preview.png"), help="PNG file (default: preview.png)")
+    parser.add_argument(
+        "--shifts", nargs="+", default=["snow", "rain", "fog"], metavar="SHIFT",
+        help="columns, beside the clean game (default: snow rain fog)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--severities", nargs="+", default=["paper"], metavar="SEVERITY",
+        help="paper, or 1 to 5: a column each for every shift (default: paper)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--mode", default="independent", help="independent, frozen or falling (default: independent)"
+    )  # fmt: skip
+    parser.add_argument("--modes", action="store_true", help="a row for each mode, four successive frames in a cell")
+    parser.add_argument("--seed", type=_whole, default=0, help="of the game and of the shifts (default: 0)")
+    parser.add_argument("--steps", type=_whole, default=150, help="random steps before the picture (default: 150)")
 
 
 def _add_option(group: Any, f: "Field[Any]") -> None:
@@ -206,6 +232,22 @@ def _demo(args: argparse.Namespace) -> None:
     run_demo(args.out)
 
 
+def _preview(args: argparse.Namespace) -> None:
+    from dsacc.preview import preview
+
+    out = preview(
+        args.envs,
+        args.out,
+        shifts=args.shifts,
+        severities=args.severities,
+        mode=args.mode,
+        modes=args.modes,
+        seed=args.seed,
+        steps=args.steps,
+    )
+    print(f"the preview is in {out}")
+
+
 def _use_threads(threads: int) -> None:
     if threads < 1:
         raise ConfigError(f"--threads must be at least 1, not {threads}")
@@ -230,7 +272,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn_in_a_line
-            {"train": _train, "evaluate": _evaluate, "demo": _demo}[args.command](args)
+            {"train": _train, "evaluate": _evaluate, "demo": _demo, "preview": _preview}[args.command](args)
     except Stopped as stopped:
         _say("dsacc: stopped and saved; the same command goes on")
         return 128 + stopped.signal
