@@ -22,7 +22,7 @@ LEVELS = [
     {"export"},
     {"experiments"},
     {"report"},
-    {"demo"},
+    {"demo", "preview"},
     {"cli"},
     {"__init__", "__main__"},
 ]

@@ -42,6 +42,13 @@ def build_parser() -> argparse.ArgumentParser:
         description="Train DSAC and DSAC-M on the built-in game Catch, test both, print the table.",
     )
     demo.add_argument("--out", type=Path, default=Path("demo"), help="folder for the results (default: demo)")
+    _preview_options(
+        commands.add_parser(
+            "preview",
+            help="a picture of games under shifts",
+            description="Draw games under shifts: the screen in colour above, what the agent gets below.",
+        )
+    )
     _export_options(
         commands.add_parser(
             "export", help="write an agent for deployment", description="Write the policy as an ONNX graph."
@@ -130,6 +137,25 @@ def _export_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="run folder or saved agent")
     parser.add_argument("--format", choices=["onnx"], default="onnx", help="of the file (default: onnx)")
     parser.add_argument("--out", type=Path, help="file to write (default: the name of RUN with .onnx, here)")
+
+
+def _preview_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("envs", nargs="+", metavar="ENV", help="environments with pictures, a row each")
+    parser.add_argument("--out", type=Path, default=Path("preview.png"), help="PNG file (default: preview.png)")
+    parser.add_argument(
+        "--shifts", nargs="+", default=["snow", "rain", "fog"], metavar="SHIFT",
+        help="columns, beside the clean game (default: snow rain fog)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--severities", nargs="+", default=["paper"], metavar="SEVERITY",
+        help="paper, or 1 to 5: a column each for every shift (default: paper)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--mode", default="independent", help="independent, frozen or falling (default: independent)"
+    )  # fmt: skip
+    parser.add_argument("--modes", action="store_true", help="a row for each mode, four successive frames in a cell")
+    parser.add_argument("--seed", type=_whole, default=0, help="of the game and of the shifts (default: 0)")
+    parser.add_argument("--steps", type=_whole, default=150, help="random steps before the picture (default: 150)")
 
 
 def _add_option(group: Any, f: "Field[Any]") -> None:
@@ -308,6 +334,22 @@ def _demo(args: argparse.Namespace) -> None:
     run_demo(args.out)
 
 
+def _preview(args: argparse.Namespace) -> None:
+    from dsacc.preview import preview
+
+    out = preview(
+        args.envs,
+        args.out,
+        shifts=args.shifts,
+        severities=args.severities,
+        mode=args.mode,
+        modes=args.modes,
+        seed=args.seed,
+        steps=args.steps,
+    )
+    print(f"the preview is in {out}")
+
+
 def _use_threads(threads: int) -> None:
     if threads < 1:
         raise ConfigError(f"--threads must be at least 1, not {threads}")
@@ -326,13 +368,16 @@ def _warn_in_a_line(message: Warning | str, category: type[Warning], filename: s
         _say(f"dsacc: warning: {message}")
 
 
+COMMANDS = {"train": _train, "evaluate": _evaluate, "demo": _demo, "preview": _preview, "export": _export}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 0, 2 for a user's mistake, 1 for a failed run, 130 for Ctrl-C."""
     args = build_parser().parse_args(argv)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn_in_a_line
-            {"train": _train, "evaluate": _evaluate, "demo": _demo, "export": _export}[args.command](args)
+            COMMANDS[args.command](args)
     except Stopped as stopped:
         _say("dsacc: stopped and saved; the same command goes on")
         return 128 + stopped.signal
