@@ -2,9 +2,9 @@
 
     python benchmarks/evaluation.py [--run FOLDER] [--oracle PYTHON]
 
-Four conditions, ten games each, one thread. With `--oracle` (a Python that has imgaug; `make bench-evaluation` brings one)
-the plain way (one Gymnasium environment, imgaug on every frame, a batch of one) plays the same conditions in turn with
-ours, in the same run. Games differ in length between the two, so the ratio is that of milliseconds a step.
+Four conditions, ten games each, one thread. With `--oracle` (a Python that has imgaug; `make bench-evaluation` brings
+one) the plain way (one Gymnasium environment, imgaug on every frame, a batch of one) plays the same conditions in turn
+with ours, in the same run. Games differ in length between the two, so the ratio is that of milliseconds a step.
 """
 
 import argparse

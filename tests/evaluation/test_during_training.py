@@ -4,17 +4,17 @@ import os
 import signal
 
 import pytest
+from robustness.crash import fingerprint
 
 from dsacc import DSAC, evaluate
 from dsacc.cli import main
 from dsacc.errors import ConfigError, Stopped
 from dsacc.evaluation.store import read_rows
-from robustness.crash import fingerprint
 
 TINY = {"random_steps": 30, "hidden": 16, "batch_size": 8, "log_every": 50, "checkpoint_every": 100}
 
 
-def tested(out):
+def watching(out):
     def test(model):
         evaluate(model, episodes=2, policy=["greedy", "sampled"], out=out)
 
@@ -32,31 +32,31 @@ def steps_of(out):
 def test_a_tested_run_ends_with_the_same_bytes_as_an_untested_one(tmp_path):
     plain, watched = tmp_path / "plain", tmp_path / "watched"
     run(plain, 300, None)
-    run(watched, 300, {80: tested(watched)})
+    run(watched, 300, {80: watching(watched)})
     assert steps_of(watched) == [80, 160, 240]
     assert fingerprint(plain) == fingerprint(watched)
 
 
-def test_a_stopped_run_tests_what_it_would_have_tested(tmp_path):
+def test_a_stopped_run_tests_what_it_would_have_watching(tmp_path):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    run(whole, 300, {60: tested(whole)})
+    run(whole, 300, {60: watching(whole)})
 
     def test_and_stop(model):
-        tested(stopped)(model)
+        watching(stopped)(model)
         if model.step == 120:
             os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(Stopped):
         run(stopped, 300, {60: test_and_stop})
     called = []
-    run(stopped, 300, {60: lambda model: (called.append(model.step), tested(stopped)(model))})
+    run(stopped, 300, {60: lambda model: (called.append(model.step), watching(stopped)(model))})
     assert called == [120, 180, 240, 300]  # once more at 120, where it might have been interrupted
     assert read_rows(stopped / "evaluations") == read_rows(whole / "evaluations")
     assert fingerprint(stopped) == fingerprint(whole)
 
 
 def test_several_environments_are_tested_when_they_pass_the_step(tmp_path):
-    run(tmp_path / "run", 200, {50: tested(tmp_path / "run")}, envs=3)
+    run(tmp_path / "run", 200, {50: watching(tmp_path / "run")}, envs=3)
     assert steps_of(tmp_path / "run") == [51, 102, 150, 200]
 
 

@@ -85,7 +85,7 @@ def test_a_file_that_holds_something_else_is_passed_over_with_a_warning(model, t
     with pytest.warns(UserWarning, match=r"a\.json is passed over"):
         rows, count = played(model, episodes=1, out=tmp_path)
     assert count == 1
-    with pytest.warns(UserWarning):
+    with pytest.warns(UserWarning, match="passed over"):
         assert read_rows(folder) == rows
 
 

@@ -8,7 +8,7 @@ and its actions, and meets every agent with the same.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -22,7 +22,6 @@ from dsacc.shifts import MODES, Severity, Shift, as_level, find_kind
 
 Array = np.ndarray[Any, Any]
 Env = gym.Env[Any, Any]
-Policy = Literal["greedy", "sampled"]
 Tick = Callable[[int, int], None]  # episodes that have ended, steps that were played
 
 BATCH = 16  # rows the agent sees at every step, padded where fewer episodes run
@@ -40,7 +39,7 @@ def evaluate(
     where: str | None = None,
     episodes: int = 10,
     seed: int = 0,
-    policy: Policy | Sequence[Policy] = "greedy",
+    policy: str | Sequence[str] = "greedy",
     out: str | Path | None = None,
     trust: bool = False,
     progress_bar: bool = False,
@@ -105,7 +104,7 @@ def _conditions(
     severity: Severity | str | Sequence[Severity | str],
     mode: str,
     where: str | None,
-    policy: Policy | Sequence[Policy],
+    policy: str | Sequence[str],
 ) -> Iterator[Condition]:
     """Every combination that was asked for, checked before anything is played; "id" has no severity and no mode."""
     picture = Observations(env.observation_space).is_image
@@ -148,7 +147,8 @@ class _Game:
     def __init__(self, env: Env, condition: Condition, seed: int) -> None:
         self.limit = int(getattr(env.unwrapped, "test_steps", MAX_STEPS))
         if condition.shift != "id":
-            env = Shift(env, condition.shift, condition.severity, condition.mode, seed, where=condition.where)
+            severity, mode = condition.severity or "paper", str(condition.mode)
+            env = Shift(env, condition.shift, severity, mode, seed, where=condition.where)
         self.env, self.seed = env, seed
 
     def begin(self, job: Job) -> None:
