@@ -51,10 +51,11 @@ class Layout:
 
     def split(self, observation: Array) -> Array:
         """The pictures, copied: an environment may write its next observation into the same memory."""
-        if np.shape(observation) != self.shape or np.asarray(observation).dtype != np.uint8:
+        observation = np.asarray(observation)
+        if observation.shape != self.shape or observation.dtype != np.uint8:
             raise EnvError(
-                f"an observation of shape {np.shape(observation)} and type {np.asarray(observation).dtype} came where "
-                f"the space says {self.shape} of uint8"
+                f"an observation of shape {observation.shape} and type {observation.dtype} came where the space says "
+                f"{self.shape} of uint8"
             )
         return np.array(observation.reshape(self._apart).transpose(self._order), order="C").reshape(self.pictures)
 
