@@ -86,3 +86,10 @@ def test_the_suspect_cells_are_copies_and_do_not_decide_a_winner():
     with_fog = relative_gain(total("UpNDown", "dsac-m"), total("UpNDown", "dsac"))
     assert round(100 * with_fog) == 267
     assert round(100 * relative_gain(without_fog["dsac-m"], without_fog["dsac"])) == 208
+
+
+def test_a_third_of_the_papers_means_do_not_beat_random():
+    below = [key for key, cell in paper_table().items() if cell.mean <= reference_scores()[key[0]].random]
+    assert len(below) == 36
+    assert {(c, a) for g, c, a in below if g == "CrazyClimber"} == {(c, a) for c in CONDITIONS for a in AGENTS}
+    assert {(c, a) for g, c, a in below if g == "Alien"} >= {(c, a) for c in CONDITIONS for a in ("dsac", "dsac-v")}
