@@ -97,7 +97,7 @@ class Results:
         severities, modes = {c.severity for c in shifted} - {None}, {c.mode for c in shifted} - {None}
         words = [f"{self.policy} policy"]
         words += [f"severity {next(iter(severities))}"] if len(severities) == 1 else []
-        words += [f"{next(iter(modes))} frames"] if len(modes) == 1 else []
+        words += [f"mode {next(iter(modes))}"] if len(modes) == 1 else []
         return ", ".join(words)
 
 
