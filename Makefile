@@ -10,7 +10,7 @@ EXTRAS := atari,box2d,tensorboard,sb3,onnx,dev
 # One test process a core; each uses one thread.
 JOBS ?= auto
 
-.PHONY: demo test setup lint coverage bench bench-peers bench-steps bench-memory bench-kernels bench-checkpoints crash-test fault-test classic clean help
+.PHONY: demo test setup lint coverage bench bench-peers bench-steps bench-memory bench-kernels bench-checkpoints bench-coverage crash-test fault-test classic clean help
 help:
 	@echo "make demo      install, train and test two agents on a built-in game (minutes)"
 	@echo "make test      install with the development extras, run the tests"
@@ -23,6 +23,7 @@ help:
 	@echo "make bench-memory   a replay of 1,000,000 steps, plain and compressed (10 minutes, 8 GB)"
 	@echo "make bench-kernels  one update against the floor of its kernels"
 	@echo "make bench-checkpoints  time and bytes of a checkpoint (10 minutes, 8 GB)"
+	@echo "make bench-coverage  how often an interval from few seeds holds the truth (2 minutes)"
 	@echo "make crash-test     60 kills at random moments, every ending compared by hash (10 minutes)"
 	@echo "make fault-test     damaged files, a full disk, races, bad numbers: what the user sees"
 	@echo "make classic   CartPole, Acrobot and LunarLander: all agents, several seeds (an hour)"
@@ -89,6 +90,9 @@ bench-kernels: $(VENV)/.all
 
 bench-checkpoints: $(VENV)/.all
 	$(BIN)/python benchmarks/checkpoints.py
+
+bench-coverage: $(VENV)/.all
+	$(BIN)/python benchmarks/coverage.py
 
 crash-test: $(VENV)/.all
 	$(BIN)/python tests/robustness/crash.py
