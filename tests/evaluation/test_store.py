@@ -78,15 +78,16 @@ def test_rows_of_another_version_are_played_again(model, tmp_path, monkeypatch):
         "\xff",
     ],
 )
-def test_a_file_that_holds_something_else_is_passed_over_with_a_warning(model, tmp_path, content):
-    folder = tmp_path / "evaluations"
-    folder.mkdir()
-    (folder / "a.json").write_bytes(content.encode("latin-1"))
-    with pytest.warns(UserWarning, match=r"a\.json is passed over"):
+def test_a_damaged_file_is_passed_over_with_a_warning_and_made_again(model, tmp_path, content):
+    whole, _ = played(model, episodes=1, out=tmp_path)
+    (path,) = (tmp_path / "evaluations").glob("*.json")
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.warns(UserWarning, match=r"\.json is passed over"):
+        assert read_rows(tmp_path / "evaluations") == []
+    with pytest.warns(UserWarning, match=r"\.json is passed over"):
         rows, count = played(model, episodes=1, out=tmp_path)
-    assert count == 1
-    with pytest.warns(UserWarning, match="passed over"):
-        assert read_rows(folder) == rows
+    assert (rows, count) == (whole, 1)
+    assert read_rows(tmp_path / "evaluations") == whole
 
 
 def test_a_file_is_a_list_of_rows_with_the_agreed_names(model, tmp_path):
@@ -96,5 +97,6 @@ def test_a_file_is_a_list_of_rows_with_the_agreed_names(model, tmp_path):
     assert row == rows[0]
     expected = {"env": "CartPole-v1", "agent": "dsac", "train_seed": 0, "eval_seed": 0, "step": 200}
     assert expected.items() <= row.items()
+    assert row.keys() - expected.keys() == {"shift", "severity", "mode", "policy", "returns", "lengths"}
     assert (row["shift"], row["severity"], row["mode"], row["policy"]) == ("bias", 2, "frozen", "greedy")
     assert len(row["returns"]) == len(row["lengths"]) == 2

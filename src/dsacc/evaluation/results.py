@@ -143,7 +143,8 @@ def _condition(row: Row) -> Condition:
         return Condition("id")
     severity = row["severity"]
     severity = int(severity) if str(severity).isdigit() else severity
-    return Condition(str(row["shift"]), severity, row["mode"])
+    mode = f"{row['mode']} on the {row['where']}" if row.get("where") else row["mode"]
+    return Condition(str(row["shift"]), severity, mode)
 
 
 def _seed_order(seed: Seed) -> int:

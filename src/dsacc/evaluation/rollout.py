@@ -16,7 +16,7 @@ import numpy as np
 from dsacc.envs import Observations, env_name, make_env
 from dsacc.errors import ConfigError
 from dsacc.evaluation.policies import Player, as_player
-from dsacc.evaluation.store import Condition, Results, Row
+from dsacc.evaluation.store import Results, Row, Trial
 from dsacc.progress import watcher
 from dsacc.shifts import MODES, Severity, Shift, as_level, find_kind
 
@@ -77,7 +77,7 @@ def evaluate(
         "step": player.step,
     }
     results = Results(out, player.fingerprint)
-    rows = [results.find(about, condition, episodes) for condition in wanted]
+    rows = [results.find(about, trial) for trial in wanted]
     jobs = [Job(i, e) for i, row in enumerate(rows) for e in range(len(row["returns"]), episodes)]
     watch = watcher(len(jobs), label="episodes", unit="episodes") if progress_bar and jobs else None
 
@@ -105,7 +105,7 @@ def _conditions(
     mode: str,
     where: str | None,
     policy: str | Sequence[str],
-) -> Iterator[Condition]:
+) -> Iterator[Trial]:
     """Every combination that was asked for, checked before anything is played; "id" has no severity and no mode."""
     picture = Observations(env.observation_space).is_image
     if shifts is None:
@@ -124,9 +124,9 @@ def _conditions(
         for level in _once(levels):
             for text in _once(policies):
                 if shift == "id":
-                    yield Condition("id", None, None, text)
+                    yield Trial("id", None, None, text)
                 else:
-                    yield Condition(shift, level, mode, text, where)
+                    yield Trial(shift, level, mode, text, where)
 
 
 def _once(items: Iterable[Any]) -> list[Any]:
@@ -144,7 +144,7 @@ class Job:
 class _Game:
     """One environment of one condition, playing episode after episode."""
 
-    def __init__(self, env: Env, condition: Condition, seed: int) -> None:
+    def __init__(self, env: Env, condition: Trial, seed: int) -> None:
         self.limit = int(getattr(env.unwrapped, "test_steps", MAX_STEPS))
         if condition.shift != "id":
             severity, mode = condition.severity or "paper", str(condition.mode)
@@ -168,7 +168,7 @@ def _play(
     player: Player,
     make: Callable[[], Env],
     first: Env,
-    conditions: Sequence[Condition],
+    conditions: Sequence[Trial],
     jobs: Sequence[Job],
     seed: int,
     told: Tick,
