@@ -39,11 +39,11 @@ class Silent:
 
 
 class Lines:
-    """One line for each twentieth of the run, for logs and pipes."""
+    """Twenty lines a run, or four an evaluation, for logs and pipes."""
 
     def __init__(self, total: int, start: int = 0, unit: str = "steps") -> None:
         self.total, self.start, self.unit, self.began = total, start, unit, time.monotonic()
-        self.every = max((total - start) // 20, 1)
+        self.every = max((total - start) // (20 if unit == "steps" else 4), 1)
         self.latest: dict[str, Any] = {}
 
     def step(self, step: int) -> None:

@@ -4,6 +4,7 @@ import gc
 import hashlib
 import subprocess
 import sys
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import cv2
@@ -83,17 +84,19 @@ def test_a_member_is_drawn_once_and_only_when_it_is_asked_for():
         members[12]
 
 
-def test_a_bank_is_shared_while_somebody_holds_it():
+def test_a_bank_is_shared_and_the_last_three_outlive_their_holders():
     one = bank(NOISE, 2, SHAPE, 77)
     assert bank(NOISE, 2, SHAPE, 77) is one
     assert bank(NOISE, 2, SHAPE, 78) is not one
     assert len(one) == SIZE
-    kept = [id(one)]
+    watched = weakref.ref(one)
     del one
     gc.collect()
-    from dsacc.shifts.bank import _BANKS
-
-    assert kept[0] not in map(id, _BANKS.values())
+    assert watched() is not None
+    for seed in (79, 80, 81):
+        bank(NOISE, 2, SHAPE, seed)
+    gc.collect()
+    assert watched() is None
 
 
 def test_memory_stays_within_its_bound():

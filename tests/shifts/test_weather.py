@@ -227,6 +227,18 @@ def test_streaks_point_the_way_of_the_fall():
         assert right / down == pytest.approx(-np.tan(np.radians(angle)), abs=0.1)
 
 
+def test_a_draw_falls_along_its_own_streaks():
+    slants = []
+    for seed in range(20):
+        change = draw("rain", seed, level=1)  # one layer
+        down, across = np.gradient(change(BLACK)[..., 0].astype(float))
+        slant = -(down * across).sum() / (across**2).sum()  # columns a row, along which the picture changes least
+        slants.append((slant, change.velocity[1] / change.velocity[0]))
+    streaks, fall = np.array(slants).T
+    assert np.corrcoef(streaks, fall)[0, 1] > 0.95
+    assert np.abs(fall).max() < np.tan(np.radians(15))
+
+
 def test_streaks_at_the_edges_are_those_of_a_mirrored_picture():
     dots = picture((60, 40, 1))[..., 0]
     for length, angle, margin in ((3, 20.0, (1, 1)), (21, -14.0, (10, 4)), (43, 15.0, (21, 7))):

@@ -133,22 +133,25 @@ def paper_notes(results: Results, summary: Summary) -> list[str]:
 def summary_sheet(results: Results, summary: Summary) -> Sheet:
     """Figures over games: a line for each condition and agent. Columns without any figure are left out."""
     header = ["condition", "agent", "IQM", f"P(> {summary.baseline})", "gap", "kept"]
+    estimates = [e for line in summary.lines for e in (line.iqm, line.improvement, line.gap, line.retention) if e]
+    several = any(e.low is not None for e in estimates)  # else a note says once that there is one seed
     groups: dict[Condition | None, list[list[Entry]]] = {}
     for line in summary.lines:
         name = "all" if line.condition is None else results.name(line.condition)
         group = groups.setdefault(line.condition, [])
-        kept = _interval(line.retention, 100, 0)
+        kept = _interval(line.retention, 100, 0, several)
         if not kept and line.gap is not None and summary.no_skill.get(line.agent):
             kept = "no skill"
         unit = 3 if summary.scales else 2
-        figures = [_interval(line.iqm, 1, unit), _interval(line.improvement), _interval(line.gap, 1, unit), kept]
+        better = _interval(line.improvement) if several else ""  # of one run against one it is 0 or 1
+        figures = [_interval(line.iqm, 1, unit, several), better, _interval(line.gap, 1, unit, several), kept]
         if any(figures):
             group.append([Entry("" if group else name), Entry(line.agent), *(Entry(f or NOTHING) for f in figures)])
     filled = [group for group in groups.values() if group]
     shown = [i for i in range(2, len(header)) if any(line[i].text != NOTHING for g in filled for line in g)]
     filled = [[[*line[:2], *(line[i] for i in shown)] for line in group] for group in filled]
     games = results.games[0] if len(results.games) == 1 else f"Over {len(results.games)} games"
-    title = f"{games}, {summary.unit}, 95 % intervals, {results.policy} policy"
+    title = ", ".join([games, summary.unit, *(["95 % intervals"] if several else []), f"{results.policy} policy"])
     return Sheet(title, [*header[:2], *(header[i] for i in shown)], filled, notes=_key(summary, shown))
 
 
@@ -186,12 +189,12 @@ def curve_sheet(results: Results, summary: Summary) -> Sheet | None:
     return Sheet(title, header, list(groups.values()), notes=[note])
 
 
-def _interval(estimate: Estimate | None, factor: float = 1, digits: int = 2) -> str:
+def _interval(estimate: Estimate | None, factor: float = 1, digits: int = 2, marked: bool = True) -> str:
     """`0.31 [0.22,0.40]`, without a space inside, so that a narrow terminal breaks the line before the interval."""
     if estimate is None:
         return ""
     if estimate.low is None or estimate.high is None:
-        return f"{_number(factor * estimate.value, digits)} (one seed)"
+        return _number(factor * estimate.value, digits) + (" (one seed)" if marked else "")
     ends = f"[{_number(factor * estimate.low, digits)},{_number(factor * estimate.high, digits)}]"
     return f"{_number(factor * estimate.value, digits)} {ends}"
 

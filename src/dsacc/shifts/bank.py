@@ -5,6 +5,7 @@ processes or threads. Environments that ask for the same bank share it.
 """
 
 import zlib
+from collections import deque
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -60,10 +61,11 @@ class Bank:
 
 
 _BANKS: WeakValueDictionary[tuple[object, ...], Bank] = WeakValueDictionary()
+_RECENT: deque[Bank] = deque(maxlen=3)  # outlive their last environment: the next agent meets the same weather
 
 
 def bank(kind: Kind, level: Level, shape: tuple[int, ...], seed: int, size: int = SIZE) -> Bank:
-    """The bank of these arguments, made anew only where nobody holds it."""
+    """The bank of these arguments, made anew only where nobody holds it and three others were asked for since."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ConfigError(f"the seed of a shift is a whole number of 0 or more, not {seed!r}")
     if size < 1:
@@ -72,4 +74,6 @@ def bank(kind: Kind, level: Level, shape: tuple[int, ...], seed: int, size: int 
     found = _BANKS.get(key)
     if found is None:
         found = _BANKS[key] = Bank(kind, level, tuple(shape), int(seed), size)
+    if kind.on == "picture" and not any(recent is found for recent in _RECENT):
+        _RECENT.append(found)
     return found
