@@ -21,17 +21,15 @@ from rich.table import Table
 from scipy import stats
 from weather_imgaug import BLACK, KINDS, SHAPE, WHITE, Array, Draw, frame, many
 
-from dsacc.shifts import weather  # noqa: F401  (registers the kinds)
-from dsacc.shifts.kinds import Change, find_kind
+from dsacc.shifts import Bank, bank, find_kind
 
 OTHER = Path(__file__).with_name("weather_imgaug.py")
 MOST_OFF, LEAST_RATIO, BANK = 0.10, 50, 256
 
 
-def make_bank(kind: str, size: int = BANK) -> list[Change]:
+def make_bank(kind: str, size: int = BANK) -> Bank:
     """Draws made beforehand, as an environment keeps them."""
-    rng = np.random.default_rng(0)
-    return [find_kind(kind).draw(rng, SHAPE, None) for _ in range(size)]
+    return bank(find_kind(kind), None, SHAPE, 0, size).fill()
 
 
 def draw_of(kind: str) -> Draw:
@@ -90,14 +88,16 @@ def race(console: Console, python: str, rounds: int) -> bool:
     assert worker.stdout is not None
     for kind in KINDS:
         start = time.perf_counter()
-        bank = make_bank(kind)
+        members = make_bank(kind)
         ready = time.perf_counter() - start
         times: dict[str, list[float]] = {"imgaug": [], "dsacc": [], "falling": []}
         for _ in range(rounds):
             print(kind, 20, file=worker.stdin, flush=True)
             times["imgaug"].append(float(worker.stdout.readline()) / 20)
             for name, frames in (("dsacc", np.zeros(500, int)), ("falling", rng.integers(1, 10_000, 500))):
-                chosen = [(bank[i], int(t)) for i, t in zip(rng.integers(BANK, size=500), frames, strict=True)]
+                chosen = [
+                    (members[int(i)], int(t)) for i, t in zip(rng.integers(len(members), size=500), frames, strict=True)
+                ]
                 start = time.perf_counter()
                 for change, t in chosen:
                     change(picture, t)
@@ -105,7 +105,7 @@ def race(console: Console, python: str, rounds: int) -> bool:
         ms = {name: 1e3 * statistics.median(values) for name, values in times.items()}
         ratio = ms["imgaug"] / ms["dsacc"]
         good &= ratio >= LEAST_RATIO
-        size = sum(change.nbytes for change in bank) / 1e6
+        size = members.nbytes / 1e6
         shown = f"{ms['imgaug']:.2f}", f"{ms['dsacc']:.3f}", f"{ratio:.0f}", f"{ms['falling']:.3f}"
         table.add_row(kind, *shown, f"{size:.0f}", f"{ready:.1f}")
     worker.stdin.close()

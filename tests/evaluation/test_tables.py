@@ -278,8 +278,13 @@ def test_the_terminal_shows_best_in_bold_and_a_file_with_a_star():
 
 
 def test_one_seed_is_said_in_place_of_an_interval():
-    assert "(one seed)" in table(grid(seeds=1))
-    assert "[" not in table(grid(seeds=1))
+    alone = table(grid(seeds=1))
+    assert "One seed: no interval is defined" in alone
+    assert "[" not in alone
+    assert "P(>" not in alone  # of one run against one it would be 0 or 1
+    mixed = table(grid() + [row([1, 2], agent="random", seed=None)])
+    assert "(one seed)" in mixed
+    assert "[" in mixed
 
 
 def test_a_name_that_looks_like_markup_is_printed_as_it_is():
