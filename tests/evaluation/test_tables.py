@@ -282,7 +282,7 @@ def test_one_seed_is_said_in_place_of_an_interval():
     assert "One seed: no interval is defined" in alone
     assert "[" not in alone
     assert "P(>" not in alone  # of one run against one it would be 0 or 1
-    mixed = table(grid() + [row([1, 2], agent="random", seed=None)])
+    mixed = table([*grid(), row([1, 2], agent="random", seed=None)])
     assert "(one seed)" in mixed
     assert "[" in mixed
 
