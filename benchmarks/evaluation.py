@@ -19,9 +19,10 @@ from typing import Any
 import cv2
 import torch
 
-from dsacc import DSAC, Shift, evaluate
+from dsacc import DSAC, evaluate
 from dsacc.envs import atari
 from dsacc.evaluation.policies import OwnPlayer
+from dsacc.shifts.schedule import Schedule
 
 CONDITIONS = ("id", "snow", "rain", "fog")
 EPISODES, SEED = 10, 0
@@ -93,7 +94,7 @@ def main() -> None:
     parts.watch(atari.Atari, "_hold", "emulator")
     parts.watch(atari, "to_grey", "grey, 84x84")
     parts.watch(OwnPlayer, "act", "network")
-    parts.watch(Shift, "_look", "shift")
+    parts.watch(Schedule, "apply", "shift")
     began = time.perf_counter()
     rows = evaluate(model, shifts=CONDITIONS, episodes=EPISODES, seed=SEED)
     seconds, steps = time.perf_counter() - began, sum(sum(row["lengths"]) for row in rows)
