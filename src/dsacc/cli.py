@@ -156,8 +156,7 @@ def _train(args: argparse.Namespace) -> None:
 
     model = DSAC(args.env, AGENTS[args.agent], args.preset, device=args.device, **{"seed": config.seed, **given})
     config = model.config
-    name = f"{config.env.replace('/', '-')}-{config.agent}-s{config.seed}-{config.run_id[:8]}"
-    out = args.out or Path("runs") / name
+    out = args.out or Path("runs") / config.run_name
     folder = RunFolder(out, config, args.steps)
     found = folder.found
     if found != "finished":

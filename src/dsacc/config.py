@@ -142,6 +142,11 @@ class Config:
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    @property
+    def run_name(self) -> str:
+        """`Breakout-dsac-m-s0-1a2b3c4d`: what the run's folder is called where nobody chose another name."""
+        return f"{self.env.replace('/', '-')}-{self.agent}-s{self.seed}-{self.run_id[:8]}"
+
 
 def field_type(f: "dataclasses.Field[Any]") -> tuple[type, bool]:
     """bool, int, float or str, and whether None is allowed too."""
