@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from dsacc.errors import ConfigError
 from dsacc.experiments.plan import Plan
 
 BACKENDS = ("local", "ray", "slurm")
@@ -28,3 +29,12 @@ class Backend(Protocol):
     def execute(self, plan: Plan, out: Path, names: Sequence[str], told: Callable[[Outcome], None]) -> None:
         """Perform the named runs of `plan`, which is in OUT/plan.json, and tell of each once. Where a signal comes
         (`Stopped`, `KeyboardInterrupt`), tasks are asked to save and the exception goes on."""
+
+
+def find_backend(name: str, *, workers: int | None = None, retries: int = 1, device: str = "cpu") -> Backend:
+    """A backend by name; what it needs beyond Python is imported only then."""
+    if name == "local":
+        from dsacc.experiments.backends.local import Local
+
+        return Local(workers, retries, device)
+    raise ConfigError(f"the backend {name!r} is not there yet; use local")
