@@ -50,6 +50,7 @@ def test_readings_has_every_place_of_the_noise_in_both_forms_and_the_controls():
     seen = {(c.perturbation, c.multiplier_form) for c in configs if c.constraint == "mean" and c.fixed_lambda is None}
     assert seen == {(p, f) for p in ("target", "weights", "values", "none") for f in ("tempered", "plain")}
     assert any(c.fixed_lambda == 0.8 for c in configs)
+    assert any(c.surrogate_kl == 1.0 and c.constraint is None for c in configs)
     assert {c.critic_entropy for c in configs if c.constraint is None} == {0.0, 1.0}
 
 
