@@ -111,7 +111,7 @@ def test_the_command_runs_a_grid_prints_a_table_and_repeats_nothing(tmp_path, ca
     seen = capsys.readouterr()
     out = tmp_path / "experiments" / "grid"
     assert "dsac-m" in seen.out
-    assert "2 runs, 0 of them done" in seen.err
+    assert "2 runs, 0 done" in seen.err
     assert seen.err.count(" done in ") == 2
     rows = json.loads((out / "results.json").read_text())
     assert [(row["agent"], row["shift"], len(row["returns"])) for row in rows] == [
@@ -122,7 +122,7 @@ def test_the_command_runs_a_grid_prints_a_table_and_repeats_nothing(tmp_path, ca
     runs, before = out / "runs", times(out / "runs")
     assert main(["experiment", "grid.toml"]) == 0
     again = capsys.readouterr()
-    assert "2 runs, 2 of them done" in again.err
+    assert "2 runs, 2 done" in again.err
     assert again.out == seen.out
     assert times(runs) == before
     assert main(["experiment", "grid.toml", "--dry-run"]) == 0
@@ -178,7 +178,7 @@ def test_a_killed_driver_leaves_no_process_and_the_next_one_ends_like_an_undistu
     before = times(torn / "runs" / first)
     said: list[str] = []
     rows = run_experiment(plan, torn, Here(), said.append)
-    assert "1 of them done" in said[0]
+    assert "2 runs, 1 done" in said[0]
     assert times(torn / "runs" / first) == before
     for name in plan.names:
         a, b = (contents(out / "runs" / name, but=("timing.jsonl", "lock", "status.json")) for out in (whole, torn))

@@ -34,7 +34,8 @@ def run_experiment(
         write_plan(plan, out)
         left = [run.name for run in plan.runs if not is_done(run, plan.tests, out)]
         done = len(plan.runs) - len(left)
-        say(f"{out}: {len(plan.runs)} runs, {done} of them done; `dsacc status {out}` shows them")
+        runs = f"{len(plan.runs)} run{'s' if len(plan.runs) > 1 else ''}"
+        say(f"{out}: {runs}, {done} done; `dsacc status {out}` shows them")
         failed: list[Outcome] = []
 
         def told(outcome: Outcome) -> None:
