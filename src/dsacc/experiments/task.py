@@ -152,7 +152,6 @@ def _evaluate(model: Any, run: Run, tests: Tests, folder: Path, tick: Callable[[
         return
     evaluate(
         model,
-        run.source or None,
         shifts=list(tests.shifts),
         severity=list(tests.severity),
         mode=tests.mode,
