@@ -54,6 +54,15 @@ def build_parser() -> argparse.ArgumentParser:
             "export", help="write an agent for deployment", description="Write the policy as an ONNX graph."
         )
     )
+    _experiment_options(
+        commands.add_parser(
+            "experiment",
+            help="train and test a grid of games, agents and seeds",
+            usage="dsacc experiment GRID [options]",
+            description="Train and test every run of a grid. The same command again goes on, and repeats nothing.",
+        )
+    )
+    _status_options(commands.add_parser("status", help="how the runs of a folder stand"))
     return parser
 
 
@@ -158,6 +167,31 @@ def _preview_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=_whole, default=150, help="random steps before the picture (default: 150)")
 
 
+def _experiment_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("grid", metavar="GRID", help="paper, paper-100k, readings, smoke, or a .toml file")
+    parser.add_argument(
+        "--backend", choices=["local", "ray", "slurm"], default="local", help="where the runs go (default: local)"
+    )
+    parser.add_argument("--out", type=Path, help="the experiment's folder (default: experiments/GRID)")
+    parser.add_argument("--workers", type=_whole, help="runs side by side (default: one a core)")
+    parser.add_argument("--retries", type=_whole, default=1, help="more attempts for a run that failed (default: 1)")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or mps (default: cpu)")
+    parser.add_argument("--dry-run", action="store_true", help="say what it will take here, and do nothing")
+    group = parser.add_argument_group("instead of what the grid says")
+    group.add_argument("--envs", nargs="+", metavar="ENV", help="environments")
+    group.add_argument("--agents", nargs="+", metavar="AGENT", help=", ".join(AGENTS))
+    group.add_argument("--seeds", type=_whole, metavar="N", help="how many seeds: 0 to N-1")
+    group.add_argument("--steps", type=_whole, help="agent steps of each run")
+    group.add_argument("--preset", choices=list(PRESETS), help="set of settings")
+
+
+def _status_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="DIR", help="an experiment, a folder of runs, or one run")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--json", action="store_true", help="a JSON list, and nothing else")
+    how.add_argument("--once", action="store_true", help="one table (default: live on a terminal, else one)")
+
+
 def _add_option(group: Any, f: "Field[Any]") -> None:
     """`--noise-std`, with its unit, its default and what other presets make of it."""
     kind, _ = field_type(f)
@@ -232,8 +266,7 @@ def _train(args: argparse.Namespace) -> None:
 
     model = DSAC(args.env, AGENTS[args.agent], args.preset, device=args.device, **{"seed": config.seed, **given})
     config = model.config
-    name = f"{config.env.replace('/', '-')}-{config.agent}-s{config.seed}-{config.run_id[:8]}"
-    out = args.out or Path("runs") / name
+    out = args.out or Path("runs") / config.run_name
     folder = RunFolder(out, config, args.steps)
     found = folder.found
     if found != "finished":
@@ -350,6 +383,39 @@ def _preview(args: argparse.Namespace) -> None:
     print(f"the preview is in {out}")
 
 
+def _experiment(args: argparse.Namespace) -> None:
+    from rich.console import Console
+
+    from dsacc.experiments.backends import find_backend
+    from dsacc.experiments.driver import check_folder, run_experiment
+    from dsacc.experiments.grids import Overrides, load_plan
+
+    plan = load_plan(args.grid, Overrides(args.envs, args.agents, args.seeds, args.steps, args.preset))
+    out = args.out or Path("experiments") / plan.name
+    for note in plan.notes:
+        _say(note)
+    backend = find_backend(args.backend, workers=args.workers, retries=args.retries, device=args.device)
+    if args.dry_run:
+        from dsacc.experiments.backends.local import cores
+        from dsacc.experiments.estimate import print_estimate
+
+        check_folder(plan, out)
+        print_estimate(plan, out, args.workers or len(cores()), Console())
+    else:
+        run_experiment(plan, out, backend, _say)
+
+
+def _status(args: argparse.Namespace) -> None:
+    from rich.console import Console
+
+    from dsacc.experiments.status import as_json, read_standings, watch
+
+    if args.json:
+        print(as_json(read_standings(args.folder)))
+    else:
+        watch(args.folder, Console(), args.once)
+
+
 def _use_threads(threads: int) -> None:
     if threads < 1:
         raise ConfigError(f"--threads must be at least 1, not {threads}")
@@ -368,7 +434,15 @@ def _warn_in_a_line(message: Warning | str, category: type[Warning], filename: s
         _say(f"dsacc: warning: {message}")
 
 
-COMMANDS = {"train": _train, "evaluate": _evaluate, "demo": _demo, "preview": _preview, "export": _export}
+COMMANDS = {
+    "train": _train,
+    "evaluate": _evaluate,
+    "demo": _demo,
+    "preview": _preview,
+    "export": _export,
+    "experiment": _experiment,
+    "status": _status,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -24,6 +24,7 @@ from dsacc.maths import (
     linear_schedule,
     n_step_return,
     soft_value,
+    surrogate_divergence,
     target_entropy,
     temperature_loss,
 )
@@ -135,6 +136,8 @@ class Learner:
         pi_loss = actor_loss(pi_BA, log_pi_BA, q_BA, alpha) + penalty(terms, pi_BA)
         if c.entropy_penalty > 0:
             pi_loss = pi_loss + c.entropy_penalty * entropy_penalty(entropy_B, batch.entropy_B)
+        if c.surrogate_kl > 0:
+            pi_loss = pi_loss + c.surrogate_kl * surrogate_divergence(log_pi_BA, q_BA, alpha)
         self._minimise(pi_loss, self.actor_optimizer, "actor_loss")
 
         # 4. Temperature: towards the target entropy.
