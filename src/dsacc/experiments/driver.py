@@ -94,6 +94,7 @@ def _asked(row: Row, run: Run, tests: Tests) -> bool:
         and row["policy"] in tests.policy
         and row.get("eval_seed") == tests.seed
         and (row["shift"] == "id" or (row.get("severity") in tests.severity and row.get("mode") == tests.mode))
+        and row.get("where") is None
         and len(row["returns"]) >= tests.episodes
         and (row.get("step") == run.steps or tests.every is not None)
     )
