@@ -252,13 +252,11 @@ _whole.__name__ = "whole number"  # argparse names the type in its message
 
 
 def _train(args: argparse.Namespace) -> None:
-    if args.steps < 1:
-        raise ConfigError(f"--steps must be at least 1, not {args.steps}")
+    _at_least_one(args, "steps", "threads", "evaluate_every", "evaluate_episodes")
     given = {f.name: getattr(args, f.name) for f in fields(Config) if getattr(args, f.name, MISSING) is not MISSING}
     given.pop("env")
     config = make_config(args.preset or "classic", env=args.env, **given)  # a mistake is told before anything slow
 
-    _use_threads(args.threads)
     from dsacc.dsac import DSAC
     from dsacc.replay import free_memory
     from dsacc.runs import RunFolder
@@ -284,7 +282,8 @@ def _train(args: argparse.Namespace) -> None:
         _say(f"replay memory: up to {size(needed)} of {size(free)} free")
     if args.dry_run:
         return
-    model.learn(args.steps, progress_bar=True, out=out, tensorboard=args.tensorboard, every=_tests(args, out))
+    asked = {"tensorboard": args.tensorboard, "every": _tests(args, out), "threads": args.threads}
+    model.learn(args.steps, progress_bar=True, out=out, **asked)
     if found != "finished":
         _say(f"done: the agent is in {out}")
     _say(f"next: dsacc evaluate {out}")
@@ -294,13 +293,11 @@ def _tests(args: argparse.Namespace, out: Path) -> dict[int, Any]:
     """What `--evaluate-every` asks for, as a function of the model."""
     if args.evaluate_every is None:
         return {}
-    if args.evaluate_every < 1:
-        raise ConfigError(f"--evaluate-every must be at least 1, not {args.evaluate_every}")
     from dsacc.evaluation import evaluate
 
     def test(model: Any) -> None:
-        asked = {"shifts": args.evaluate_shifts, "episodes": args.evaluate_episodes, "policy": ["greedy", "sampled"]}
-        for row in evaluate(model, args.env, out=out, **asked):
+        asked = {"shifts": args.evaluate_shifts, "episodes": args.evaluate_episodes, "threads": args.threads}
+        for row in evaluate(model, args.env, policy=["greedy", "sampled"], out=out, **asked):
             mean = sum(row["returns"]) / len(row["returns"])
             _say(f"step {model.step:,}: {row['shift']}, {row['policy']}: {mean:.4g} ({len(row['returns'])} episodes)")
 
@@ -308,7 +305,7 @@ def _tests(args: argparse.Namespace, out: Path) -> dict[int, Any]:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    _use_threads(args.threads)
+    _at_least_one(args, "episodes", "threads")
     from dsacc.evaluation import evaluate, find_player
     from dsacc.evaluation.formats import render
 
@@ -332,6 +329,7 @@ def _evaluate(args: argparse.Namespace) -> None:
             seed=args.seed,
             policy=args.policy,
             out=out,
+            threads=args.threads,
             progress_bar=True,
         )
         _say(f"rows in {out / 'evaluations'}" if out else "rows are not kept: --out FOLDER would keep them")
@@ -344,7 +342,6 @@ def _evaluate(args: argparse.Namespace) -> None:
 
 
 def _export(args: argparse.Namespace) -> None:
-    _use_threads(1)
     from dsacc.dsac import DSAC
     from dsacc.export import COMPARED, export_onnx
     from dsacc.runs.files import size
@@ -416,12 +413,11 @@ def _status(args: argparse.Namespace) -> None:
         watch(args.folder, Console(), args.once)
 
 
-def _use_threads(threads: int) -> None:
-    if threads < 1:
-        raise ConfigError(f"--threads must be at least 1, not {threads}")
-    import torch
-
-    torch.set_num_threads(threads)
+def _at_least_one(args: argparse.Namespace, *names: str) -> None:
+    for name in names:
+        value = getattr(args, name)
+        if value is not None and value < 1:
+            raise ConfigError(f"--{name.replace('_', '-')} must be at least 1, not {value}")
 
 
 def _say(line: str) -> None:

@@ -19,6 +19,7 @@ from dsacc.evaluation.policies import Player, as_player
 from dsacc.evaluation.store import Results, Row, Trial
 from dsacc.progress import watcher
 from dsacc.shifts import MODES, Severity, Shift, as_level, find_kind
+from dsacc.training import using_threads
 
 Array = np.ndarray[Any, Any]
 Env = gym.Env[Any, Any]
@@ -42,6 +43,7 @@ def evaluate(
     policy: str | Sequence[str] = "greedy",
     out: str | Path | None = None,
     trust: bool = False,
+    threads: int = 1,
     progress_bar: bool = False,
     tick: Tick | None = None,
 ) -> list[Row]:
@@ -56,11 +58,11 @@ def evaluate(
       or "observation" (see `Shift`).
     - `policy`: "greedy", "sampled", or both in a list.
     - `out`: a folder that keeps the rows; what it holds already is not played again, and more episodes add to it.
-    - `tick` is told how many episodes have ended and how many steps were played.
+    - `threads` are torch's while it plays; `tick` is told how many episodes have ended and how many steps were played.
     """
     if episodes < 1:
         raise ConfigError(f"episodes must be at least 1, not {episodes}")
-    player = as_player(agent, env=env if isinstance(env, str) else None, trust=trust)
+    player = as_player(agent, env=env, trust=trust)
     source = env if env is not None else player.env
     if source is None:
         raise ConfigError(f"{player.agent} does not say which environment it was trained on; name one")
@@ -88,10 +90,11 @@ def evaluate(
             tick(ended, steps)
 
     try:
-        for i, returns, lengths in _play(player, make, first, wanted, jobs, seed, told):
-            rows[i]["returns"] += returns
-            rows[i]["lengths"] += lengths
-            results.save(rows[i])
+        with using_threads(threads):
+            for i, returns, lengths in _play(player, make, first, wanted, jobs, seed, told):
+                rows[i]["returns"] += returns
+                rows[i]["lengths"] += lengths
+                results.save(rows[i])
     finally:
         if watch is not None:
             watch.close()

@@ -2,7 +2,7 @@
 
 from dsacc.shifts import photometric, vector, weather  # noqa: F401 - they register their kinds
 from dsacc.shifts.bank import Bank, bank
-from dsacc.shifts.kinds import LEVELS, Change, Kind, Severity, as_level, find_kind, names, register
+from dsacc.shifts.kinds import LEVELS, Change, Drawn, Kind, Severity, as_level, find_kind, names, register
 from dsacc.shifts.schedule import MODES
 from dsacc.shifts.wrapper import Shift
 
@@ -11,6 +11,7 @@ __all__ = [
     "MODES",
     "Bank",
     "Change",
+    "Drawn",
     "Kind",
     "Severity",
     "Shift",
