@@ -37,7 +37,7 @@ def test_a_tested_run_ends_with_the_same_bytes_as_an_untested_one(tmp_path):
     assert fingerprint(plain) == fingerprint(watched)
 
 
-def test_a_stopped_run_tests_what_it_would_have_watching(tmp_path):
+def test_a_stopped_run_tests_what_it_would_have_tested(tmp_path):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     run(whole, 300, {60: watching(whole)})
 

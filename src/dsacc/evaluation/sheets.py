@@ -174,15 +174,15 @@ def curve_sheet(results: Results, summary: Summary) -> Sheet | None:
     levels = sorted({level for curve in curves for level in curve.levels})
     modes = {curve.mode for curve in curves}
     digits = 3 if summary.scales else 2
+    several = any(curve.area.low is not None for curve in curves)
     groups: dict[str, list[list[Entry]]] = {}
     for curve in curves:
         name = f"{curve.shift} {curve.mode}" if len(modes) > 1 else curve.shift
         group = groups.setdefault(name, [])
         scores = dict(zip(curve.levels, (_number(x, digits) for x in curve.scores), strict=True))
         entries = [Entry(scores.get(level, NOTHING)) for level in levels]
-        group.append(
-            [Entry("" if group else name), Entry(curve.agent), *entries, Entry(_interval(curve.area, 1, digits))]
-        )
+        area = Entry(_interval(curve.area, 1, digits, several))
+        group.append([Entry("" if group else name), Entry(curve.agent), *entries, area])
     header = ["shift", "agent", *("clean" if level == 0 else str(level) for level in levels), "area"]
     title = f"By severity, {summary.unit}, {results.policy} policy"
     note = "area: mean height of the curve from its first level to its last (trapezoids)."
