@@ -18,6 +18,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from dsacc.errors import ConfigError
 from dsacc.experiments.backends.local import cores
 from dsacc.runs.folder import differences, versions
@@ -52,7 +54,7 @@ def connected(address: str | None, workers: int | None, allow_open: bool) -> Ite
 @contextmanager
 def _own(workers: int | None) -> Iterator[Any]:
     before = dict(os.environ)
-    folder = tempfile.mkdtemp(prefix="dsacc-ray-", dir="/tmp" if os.path.isdir("/tmp") else None)  # sockets: 107 bytes
+    folder = _folder()
     os.environ.update(
         RAY_USAGE_STATS_ENABLED="0",
         RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",  # Ray's switch, read when it is imported, to listen on 127.0.0.1 alone
@@ -83,6 +85,17 @@ def _own(workers: int | None) -> Iterator[Any]:
             del os.environ[name]
         os.environ.update(before)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folder() -> str:
+    """For Ray's logs and sockets, whose paths have at most 107 bytes; those of killed processes are removed."""
+    temp = Path("/tmp") if os.path.isdir("/tmp") else Path(tempfile.gettempdir())
+    for old in temp.glob("dsacc-ray-*-*"):
+        with suppress(OSError, ValueError):
+            mine = old.lstat().st_uid == os.getuid() and not old.is_symlink()
+            if mine and not psutil.pid_exists(int(old.name.split("-")[2])):
+                shutil.rmtree(old, ignore_errors=True)
+    return tempfile.mkdtemp(prefix=f"dsacc-ray-{os.getpid()}-", dir=temp)
 
 
 @contextmanager
