@@ -8,6 +8,7 @@ import ipaddress
 import os
 import secrets
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import psutil
 
@@ -66,8 +67,7 @@ def _own(workers: int | None) -> Iterator[Any]:
     if not os.environ.get("RAY_AUTH_TOKEN") and not os.environ.get("RAY_AUTH_TOKEN_PATH"):
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     ray = import_ray()
-    with suppress(AttributeError):  # where somebody imported Ray before, with another mode
-        ray._raylet.Config.initialize("")
+    _reread(ray)
     try:
         ray.init(
             address="local",
@@ -105,16 +105,28 @@ def _existing(address: str, allow_open: bool) -> Iterator[Any]:
             f"--address is HOST:PORT of the cluster's head, or auto, not {address}: run the command on one of its nodes"
         )
     ray = import_ray()
-    if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"):
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
+    if address != "auto":
+        answer = knock(address)
+        if answer == "silent":
+            raise ConfigError(
+                f"no Ray cluster answers at {address}; start one, or leave --address out for one of our own"
+            )
+        if answer == "token":
+            os.environ["RAY_AUTH_MODE"] = "token"  # Ray then looks for the token itself, also in ~/.ray
+            if knock(address, stranger=False) != "open":
+                raise ConfigError(
+                    f"the Ray cluster {address} wants a token, and ours is missing or another; put the one that it was "
+                    "started with into RAY_AUTH_TOKEN or ~/.ray/auth_token"
+                )
+            _reread(ray)
     try:
         ray.init(address=address, log_to_driver=False, logging_level="error")
     except Exception as error:  # Ray raises ConnectionError, RuntimeError, ValueError and its own
         said = " ".join(str(error).split())
         raise ConfigError(f"the Ray cluster {address} cannot be used: {said[:300]}") from error
     try:
-        gcs = ray.get_runtime_context().gcs_address
-        if not allow_open and not is_loopback(gcs) and answers_strangers(gcs):
+        gcs = ray.get_runtime_context().gcs_address  # where it listens, whatever it was called
+        if not allow_open and not is_loopback(gcs) and knock(gcs) == "open":
             raise ConfigError(
                 f"the Ray cluster {gcs} can be used by everybody who reaches it, without a token; {TOKEN_HELP}, or "
                 "say --allow-open-cluster if its network is closed"
@@ -122,6 +134,12 @@ def _existing(address: str, allow_open: bool) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _reread(ray: Any) -> None:
+    """Have Ray notice a mode that was set after it was imported."""
+    with suppress(AttributeError):
+        ray._raylet.Config.initialize("")
 
 
 def is_loopback(address: str) -> bool:
@@ -132,20 +150,21 @@ def is_loopback(address: str) -> bool:
     return host == "localhost"
 
 
-def answers_strangers(address: str) -> bool:
-    """Ask the cluster something as somebody without a token would."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith("RAY_AUTH_")}
+def knock(address: str, stranger: bool = True) -> Literal["open", "token", "silent"]:
+    """Ask the cluster something, as somebody without a token would, or with ours."""
+    host, _, port = address.rpartition(":")
+    env = {**os.environ, "RAY_ADDRESS": address}
+    if stranger:
+        env = {k: v for k, v in env.items() if not k.startswith("RAY_AUTH_")} | {"RAY_AUTH_MODE": "disabled"}
     command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--skip-version-check"]
     try:
-        asked = subprocess.run(
-            [*command, "--address", address],
-            env={**env, "RAY_AUTH_MODE": "disabled", "RAY_ADDRESS": address},
-            capture_output=True,
-            timeout=KNOCK,
-        )
-    except subprocess.TimeoutExpired:
-        return False
-    return asked.returncode == 0
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()  # Ray itself would try for long
+        asked = subprocess.run([*command, "--address", address], env=env, capture_output=True, timeout=KNOCK)
+    except (OSError, ValueError, OverflowError, subprocess.TimeoutExpired):
+        return "silent"
+    if asked.returncode == 0:
+        return "open"
+    return "token" if b"AuthenticationError" in asked.stderr else "silent"
 
 
 def check_nodes(ray: Any, out: Path) -> None:

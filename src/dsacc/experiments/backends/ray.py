@@ -1,6 +1,7 @@
 """A Ray cluster: one task a run, with its needs; what a lost node had begun goes on on another one."""
 
 import signal
+import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -132,6 +133,9 @@ class OnRay:
 
 def perform(out: str, name: str, device: str) -> Report:
     """On a worker: one attempt. Raises nothing of the run's, so that Ray repeats only what was lost."""
+    if threading.current_thread() is threading.main_thread():
+        # Ray cancels by an interrupt, which is ignored on a node that a script began in the background (`ray start &`).
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     return Attempt(Path(out), name, device).perform()
 
 
