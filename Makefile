@@ -6,11 +6,11 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.14; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-EXTRAS := atari,box2d,tensorboard,sb3,onnx,dev
+EXTRAS := atari,box2d,ray,slurm,tensorboard,sb3,onnx,dev
 # One test process a core; each uses one thread.
 JOBS ?= auto
 
-.PHONY: demo test setup lint coverage bench bench-peers bench-steps bench-memory bench-kernels bench-checkpoints bench-coverage bench-evaluation weather-oracle crash-test fault-test classic clean help
+.PHONY: demo test setup lint coverage bench bench-peers bench-steps bench-memory bench-kernels bench-checkpoints bench-coverage bench-evaluation weather-oracle crash-test fault-test cluster-test classic clean help
 help:
 	@echo "make demo      install, train and test two agents on a built-in game (minutes)"
 	@echo "make test      install with the development extras, run the tests"
@@ -28,6 +28,7 @@ help:
 	@echo "make weather-oracle our snow, rain and fog beside imgaug 0.4.0 (5 minutes, own .venv-oracle, Python 3.11)"
 	@echo "make crash-test     60 kills at random moments, every ending compared by hash (10 minutes)"
 	@echo "make fault-test     damaged files, a full disk, races, bad numbers: what the user sees"
+	@echo "make cluster-test   a node of a Ray cluster dies in the middle of an experiment (minutes)"
 	@echo "make classic   CartPole, Acrobot and LunarLander: all agents, several seeds (an hour)"
 
 $(VENV)/.made: | check-python
@@ -117,6 +118,9 @@ crash-test: $(VENV)/.all
 
 fault-test: $(VENV)/.all
 	$(BIN)/python tests/robustness/faults.py
+
+cluster-test: $(VENV)/.all
+	$(BIN)/python tests/robustness/cluster.py
 
 classic: $(VENV)/.all
 	$(BIN)/python benchmarks/classic.py

@@ -31,10 +31,42 @@ class Backend(Protocol):
         (`Stopped`, `KeyboardInterrupt`), tasks are asked to save and the exception goes on."""
 
 
-def find_backend(name: str, *, workers: int | None = None, retries: int = 1, device: str = "cpu") -> Backend:
+@dataclass(frozen=True)
+class Options:
+    """What the command line says of backends beyond this machine."""
+
+    address: str | None = None  # of a Ray cluster
+    allow_open: bool = False  # a Ray cluster that wants no token
+    slurm: tuple[str, ...] = ()  # KEY=VALUE of sbatch
+    slurm_minutes: int = 24 * 60  # limit of a Slurm job, after which it is requeued and goes on
+    slurm_executor: str = "slurm"  # or "local", submitit's processes on this machine, to try it out
+    detach: bool = False  # leave Slurm jobs alone once they are submitted
+
+
+def find_backend(
+    name: str,
+    *,
+    workers: int | None = None,
+    retries: int = 1,
+    device: str = "cpu",
+    options: Options | None = None,
+) -> Backend:
     """A backend by name; what it needs beyond Python is imported only then."""
+    if workers is not None and workers < 1:
+        raise ConfigError(f"--workers must be at least 1, not {workers}")
+    if retries < 0:
+        raise ConfigError(f"--retries must be at least 0, not {retries}")
+    options = options or Options()
     if name == "local":
         from dsacc.experiments.backends.local import Local
 
         return Local(workers, retries, device)
-    raise ConfigError(f"the backend {name!r} is not there yet; use local")
+    if name == "ray":
+        from dsacc.experiments.backends.ray import OnRay
+
+        return OnRay(workers, retries, device, options.address, options.allow_open)
+    if name == "slurm":
+        from dsacc.experiments.backends.slurm import OnSlurm
+
+        return OnSlurm(retries, device, options)
+    raise ConfigError(f"there is no backend {name!r}; there are {', '.join(BACKENDS)}")

@@ -132,19 +132,23 @@ def _first_that_fits(
 
 
 def _outcome(attempt: _Attempt, out: Path) -> Outcome:
-    """From the exit code, and the task's file where it could still write it."""
-    task, code = TaskFile(out, attempt.name), attempt.process.returncode
-    seconds = attempt.before + time.monotonic() - attempt.began
-    node = f"{socket.gethostname()}:{attempt.process.pid}"
-    said = task.read()
+    pid, seconds = attempt.process.pid, attempt.before + time.monotonic() - attempt.began
+    error = ending(out, attempt.name, pid, attempt.process.returncode)
+    return Outcome(attempt.name, error is None, error, seconds, attempt.number, f"{socket.gethostname()}:{pid}")
+
+
+def ending(out: Path, name: str, pid: int, code: int) -> str | None:
+    """How a task's process ended: None if well, else a sentence, from its exit code, or from the task's file where it
+    could still write that; where it could not, it is written here."""
     if code == 0:
-        return Outcome(attempt.name, True, None, seconds, attempt.number, node)
-    if said.get("state") == "failed" and said.get("pid") == attempt.process.pid:
-        error = str(said.get("error"))
-    else:
-        error = _how_it_ended(code, out / "tasks" / f"{attempt.name}.log")
-        task.set("failed", error)
-    return Outcome(attempt.name, False, error, seconds, attempt.number, node)
+        return None
+    task = TaskFile(out, name)
+    said = task.read()
+    if said.get("state") == "failed" and said.get("pid") == pid:
+        return str(said.get("error"))
+    error = _how_it_ended(code, out / "tasks" / f"{name}.log")
+    task.set("failed", error)
+    return error
 
 
 def _how_it_ended(code: int, log: Path) -> str:
