@@ -23,6 +23,7 @@ LEVELS = [
     {"experiments"},
     {"report"},
     {"demo", "preview"},
+    {"commands"},
     {"cli"},
     {"__init__", "__main__"},
 ]
