@@ -10,7 +10,7 @@ EXTRAS := atari,box2d,ray,slurm,tensorboard,sb3,onnx,dev
 # One test process a core; each uses one thread.
 JOBS ?= auto
 
-.PHONY: demo test setup lint coverage bench bench-peers bench-steps bench-memory bench-kernels bench-checkpoints bench-coverage bench-evaluation weather-oracle crash-test fault-test cluster-test classic clean help
+.PHONY: demo test setup lint coverage bench bench-peers bench-steps bench-memory bench-kernels bench-checkpoints bench-coverage bench-evaluation bench-backends weather-oracle crash-test fault-test cluster-test classic clean help
 help:
 	@echo "make demo      install, train and test two agents on a built-in game (minutes)"
 	@echo "make test      install with the development extras, run the tests"
@@ -25,6 +25,7 @@ help:
 	@echo "make bench-checkpoints  time and bytes of a checkpoint (10 minutes, 8 GB)"
 	@echo "make bench-coverage  how often an interval from few seeds holds the truth (2 minutes)"
 	@echo "make bench-evaluation  a test under four conditions beside the plain way with imgaug (5 minutes, own .venv-oracle)"
+	@echo "make bench-backends  two runs bare, by the local pool and by Ray: times, and the same rows (15 minutes)"
 	@echo "make weather-oracle our snow, rain and fog beside imgaug 0.4.0 (5 minutes, own .venv-oracle, Python 3.11)"
 	@echo "make crash-test     60 kills at random moments, every ending compared by hash (10 minutes)"
 	@echo "make fault-test     damaged files, a full disk, races, bad numbers: what the user sees"
@@ -112,6 +113,9 @@ weather-oracle: $(VENV)/.all $(VENV)-oracle/.all
 
 bench-evaluation: $(VENV)/.all $(VENV)-oracle/.all
 	$(BIN)/python benchmarks/evaluation.py --oracle $(VENV)-oracle/bin/python
+
+bench-backends: $(VENV)/.all
+	$(BIN)/python benchmarks/backends.py
 
 crash-test: $(VENV)/.all
 	$(BIN)/python tests/robustness/crash.py
