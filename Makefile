@@ -6,11 +6,11 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.14; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-EXTRAS := atari,box2d,tensorboard,dev
+EXTRAS := atari,box2d,ray,slurm,tensorboard,sb3,onnx,dev
 # One test process a core; each uses one thread.
 JOBS ?= auto
 
-.PHONY: demo test setup lint coverage bench bench-peers bench-steps bench-memory bench-kernels bench-checkpoints crash-test fault-test classic clean help
+.PHONY: demo test setup lint coverage bench bench-peers bench-steps bench-memory bench-kernels bench-checkpoints bench-coverage bench-evaluation bench-backends weather-oracle crash-test fault-test cluster-test classic clean help
 help:
 	@echo "make demo      install, train and test two agents on a built-in game (minutes)"
 	@echo "make test      install with the development extras, run the tests"
@@ -23,8 +23,13 @@ help:
 	@echo "make bench-memory   a replay of 1,000,000 steps, plain and compressed (10 minutes, 8 GB)"
 	@echo "make bench-kernels  one update against the floor of its kernels"
 	@echo "make bench-checkpoints  time and bytes of a checkpoint (10 minutes, 8 GB)"
+	@echo "make bench-coverage  how often an interval from few seeds holds the truth (2 minutes)"
+	@echo "make bench-evaluation  a test under four conditions beside the plain way with imgaug (5 minutes, own .venv-oracle)"
+	@echo "make bench-backends  two runs bare, by the local pool and by Ray: times, and the same rows (15 minutes)"
+	@echo "make weather-oracle our snow, rain and fog beside imgaug 0.4.0 (5 minutes, own .venv-oracle, Python 3.11)"
 	@echo "make crash-test     60 kills at random moments, every ending compared by hash (10 minutes)"
 	@echo "make fault-test     damaged files, a full disk, races, bad numbers: what the user sees"
+	@echo "make cluster-test   a node of a Ray cluster dies in the middle of an experiment (minutes)"
 	@echo "make classic   CartPole, Acrobot and LunarLander: all agents, several seeds (an hour)"
 
 $(VENV)/.made: | check-python
@@ -90,14 +95,39 @@ bench-kernels: $(VENV)/.all
 bench-checkpoints: $(VENV)/.all
 	$(BIN)/python benchmarks/checkpoints.py
 
+bench-coverage: $(VENV)/.all
+	$(BIN)/python benchmarks/coverage.py
+
+# imgaug 0.4.0 runs only on an old NumPy, and that only on Python 3.11.
+ORACLE_PYTHON ?= python3.11
+$(VENV)-oracle/.all: benchmarks/oracle-constraints.txt
+	@command -v $(ORACLE_PYTHON) >/dev/null || { echo "imgaug 0.4.0 needs Python 3.11; install it, or name it: make weather-oracle ORACLE_PYTHON=..." >&2; exit 2; }
+	$(ORACLE_PYTHON) -m venv $(VENV)-oracle
+	@echo "installing imgaug 0.4.0 into $(VENV)-oracle"
+	$(VENV)-oracle/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint benchmarks/oracle-constraints.txt imgaug==0.4.0 torch gymnasium ale-py lz4 psutil safetensors rich
+	@touch $@
+
+weather-oracle: $(VENV)/.all $(VENV)-oracle/.all
+	$(BIN)/python benchmarks/weather.py --oracle $(VENV)-oracle/bin/python
+
+bench-evaluation: $(VENV)/.all $(VENV)-oracle/.all
+	$(BIN)/python benchmarks/evaluation.py --oracle $(VENV)-oracle/bin/python
+
+bench-backends: $(VENV)/.all
+	$(BIN)/python benchmarks/backends.py
+
 crash-test: $(VENV)/.all
 	$(BIN)/python tests/robustness/crash.py
 
 fault-test: $(VENV)/.all
 	$(BIN)/python tests/robustness/faults.py
 
+cluster-test: $(VENV)/.all
+	$(BIN)/python tests/robustness/cluster.py
+
 classic: $(VENV)/.all
 	$(BIN)/python benchmarks/classic.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-bench demo
+	rm -rf $(VENV) $(VENV)-bench $(VENV)-oracle demo

@@ -2,7 +2,7 @@
 
     python benchmarks/growth.py RUN [--from 20500]
 
-Resident memory grows by design while the replay fills with one 84x84 picture a step (uncompressed); the rest should not.
+Resident memory grows by design while the replay fills with one 84x84 picture a step; the rest should not.
 """
 
 import argparse

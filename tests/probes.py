@@ -145,8 +145,19 @@ class Spoiled(Probe):
         return observation, self.bad_reward if spoil and self.bad_reward is not None else 1.0, False, False, {}
 
 
+class Broken(ForeverOne):
+    """Fine for 30 steps, then raises an error that is not ours."""
+
+    def step(self, action):
+        self.count = getattr(self, "count", 0) + 1
+        if self.count > 30:
+            raise OSError("the joystick is gone")
+        return super().step(action)
+
+
 if "NanFromTheStart-v0" not in gym.registry:
     gym.register("NanFromTheStart-v0", entry_point=lambda: Spoiled(at=0, observation=np.nan))
+    gym.register("Broken-v0", entry_point=Broken)
     for what in ("observation", "reward"):
         for bad in ("nan", "inf"):
             gym.register(

@@ -19,9 +19,11 @@ LEVELS = [
     {"session"},
     {"dsac"},
     {"evaluation"},
+    {"export"},
     {"experiments"},
     {"report"},
-    {"demo"},
+    {"demo", "preview"},
+    {"commands"},
     {"cli"},
     {"__init__", "__main__"},
 ]

@@ -12,8 +12,11 @@ def test_the_demo_trains_tests_and_says_where_the_results_are(tmp_path, monkeypa
     monkeypatch.setattr(demo, "EPISODES", 10)
     monkeypatch.setattr(demo, "SETTINGS", ["--random-steps", "100", "--log-every", "40"])
     rows = demo.run_demo(tmp_path / "demo")
-    assert [(r["agent"], r["policy"]) for r in rows] == [
-        (agent, policy) for agent in ("dsac", "dsac-m") for policy in ("greedy", "sampled")
+    assert [(r["agent"], r["shift"], r["policy"]) for r in rows] == [
+        (agent, shift, policy)
+        for agent in ("dsac", "dsac-m")
+        for shift in ("id", "snow", "rain", "fog")
+        for policy in ("greedy", "sampled")
     ]
     assert json.loads((tmp_path / "demo" / "results.json").read_text()) == rows
     assert all(len(r["returns"]) == 10 and set(r["returns"]) <= {-1.0, 1.0} for r in rows)

@@ -83,6 +83,8 @@ def test_gymnasiums_own_frame_stack_is_stored_once_as_well():
     assert frame_stack(gym.wrappers.FrameStackObservation(gym.make("dsacc/Catch-v0"), 3, padding_type="zero")) == 1
     assert frame_stack(gym.wrappers.FrameStackObservation(gym.make("CartPole-v1"), 3)) == 1
     assert frame_stack(gym.make("CartPole-v1")) == 1
+    stacked_again = gym.wrappers.FrameStackObservation(make_env("Breakout"), 2)
+    assert frame_stack(gym.wrappers.TimeLimit(stacked_again, 100)) == 1
 
 
 @pytest.mark.parametrize("constraint", [None, "mean"])

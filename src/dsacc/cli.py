@@ -1,23 +1,30 @@
-"""The command line: parsing and printing only.
+"""The command line: parsing and printing only. Each command is a file in `commands/`.
 
 Built on argparse, because a user's mistake must end in one line and exit code 2, and every option's help must say what
 each preset makes of it.
 """
 
 import argparse
-import json
 import sys
 import warnings
 from collections.abc import Sequence
-from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
 from dsacc import __version__
-from dsacc.config import AGENTS, GROUPS, PRESETS, Config, field_type, make_config
-from dsacc.errors import BadInput, ConfigError, DsaccError, Stopped
+from dsacc.commands import demo, evaluate, experiment, export, preview, status, train
+from dsacc.commands.common import say
+from dsacc.errors import BadInput, DsaccError, Stopped
 
-NOT_OPTIONS = ("env", "constraint")  # given as ENV and --agent
+COMMANDS = {
+    "demo": demo,
+    "train": train,
+    "evaluate": evaluate,
+    "preview": preview,
+    "experiment": experiment,
+    "status": status,
+    "export": export,
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -30,198 +37,15 @@ def build_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="dsacc", description="Train discrete-action agents and test how well they hold up.")
     parser.add_argument("--version", action="version", version=f"dsacc {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
-    _train_options(commands.add_parser("train", help="train an agent", usage="dsacc train ENV [options]"))
-    _evaluate_options(
-        commands.add_parser(
-            "evaluate", help="test trained agents", description="Play full episodes, report raw scores."
-        )
-    )
-    demo = commands.add_parser(
-        "demo",
-        help="the whole job on a built-in game, in a few minutes",
-        description="Train DSAC and DSAC-M on the built-in game Catch, test both, print the table.",
-    )
-    demo.add_argument("--out", type=Path, default=Path("demo"), help="folder for the results (default: demo)")
+    for command in COMMANDS.values():
+        command.add(commands)
     return parser
-
-
-def _train_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("env", metavar="ENV", help="an Atari game (Breakout), or a Gymnasium id (CartPole-v1)")
-    parser.add_argument(
-        "--agent", choices=list(AGENTS), default="dsac-m", help="DSAC, or with a mean, variance or both constraints"
-        " (default: dsac-m)",
-    )  # fmt: skip
-    parser.add_argument("--steps", type=_whole, default=100_000, help="agent steps to train for (default: 100000)")
-    parser.add_argument(
-        "--preset", choices=list(PRESETS), help="set of settings (default: efficient for pictures, else classic)"
-    )
-    parser.add_argument("--out", type=Path, help="run folder (default: runs/ENV-AGENT-sSEED-ID)")
-    parser.add_argument("--device", default="cpu", help="cpu, cuda or mps (default: cpu)")
-    parser.add_argument("--threads", type=_whole, default=1, help="threads of this process (default: 1)")
-    parser.add_argument("--tensorboard", action="store_true", help="write TensorBoard events into the run folder too")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
-    group = parser
-    for f in fields(Config):
-        if f.name in NOT_OPTIONS:
-            continue
-        if f.name in GROUPS:
-            group = parser.add_argument_group(GROUPS[f.name])  # type: ignore[assignment]
-        _add_option(group, f)
-
-
-def _evaluate_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders or saved agents")
-    parser.add_argument("--env", help="environment to play (default: the one trained on)")
-    parser.add_argument("--shifts", nargs="+", default=["id"], help="conditions; id is the clean game (default: id)")
-    parser.add_argument("--episodes", type=_whole, default=10, help="full episodes per condition (default: 10)")
-    parser.add_argument(
-        "--policy", choices=["greedy", "sampled"], default="greedy", help="how actions are chosen (default: greedy)"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the evaluation (default: 0)")
-    parser.add_argument("--format", choices=["table", "json"], default="table", help="of the output (default: table)")
-    parser.add_argument("--threads", type=_whole, default=1, help="threads of this process (default: 1)")
-
-
-def _add_option(group: Any, f: "Field[Any]") -> None:
-    """`--noise-std`, with its unit, its default and what other presets make of it."""
-    kind, _ = field_type(f)
-    others = [f"{name}: {_shown(preset[f.name])}" for name, preset in PRESETS.items() if f.name in preset]
-    default = f" (default: {_shown(f.default)}{'; ' if others else ''}{', '.join(others)})"
-    text = (f.metadata["help"] + default).replace("%", "%%")
-    name = "--" + f.name.replace("_", "-")
-    if kind is bool:
-        group.add_argument(name, action=argparse.BooleanOptionalAction, default=MISSING, help=text)
-    else:
-        choices = f.metadata["choices"]
-        group.add_argument(
-            name,
-            default=MISSING,
-            help=text,
-            type=_reader(f),
-            choices=choices,
-            metavar=None if choices else kind.__name__,
-        )
-
-
-def _shown(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return {None: "none", True: "on", False: "off"}[value]
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _reader(f: "Field[Any]") -> Any:
-    kind, optional = field_type(f)
-
-    def read(text: str) -> Any:
-        if optional and text.lower() == "none":
-            return None
-        try:
-            return kind(text) if kind is not int else _whole(text)
-        except ValueError:
-            wanted = "a whole number" if kind is int else "a number"
-            raise argparse.ArgumentTypeError(f"{text!r} is not {wanted}") from None
-
-    return read
-
-
-def _whole(text: str) -> int:
-    """30000, 30_000 or 3e4."""
-    try:
-        return int(text)
-    except ValueError:
-        value = float(text)
-        if value != int(value):
-            raise ValueError(text) from None
-        return int(value)
-
-
-_whole.__name__ = "whole number"  # argparse names the type in its message
-
-
-# --- commands --------------------------------------------------------------------------------------------------------
-
-
-def _train(args: argparse.Namespace) -> None:
-    if args.steps < 1:
-        raise ConfigError(f"--steps must be at least 1, not {args.steps}")
-    given = {f.name: getattr(args, f.name) for f in fields(Config) if getattr(args, f.name, MISSING) is not MISSING}
-    given.pop("env")
-    config = make_config(args.preset or "classic", env=args.env, **given)  # a mistake is told before anything slow
-
-    _use_threads(args.threads)
-    from dsacc.dsac import DSAC
-    from dsacc.replay import free_memory
-    from dsacc.runs import RunFolder
-    from dsacc.runs.files import size
-
-    model = DSAC(args.env, AGENTS[args.agent], args.preset, device=args.device, **{"seed": config.seed, **given})
-    config = model.config
-    name = f"{config.env.replace('/', '-')}-{config.agent}-s{config.seed}-{config.run_id[:8]}"
-    out = args.out or Path("runs") / name
-    folder = RunFolder(out, config, args.steps)
-    found = folder.found
-    if found != "finished":
-        model.prepare(args.steps)  # an environment that cannot be learned from says so before a run is announced
-    _say(
-        {
-            "new": f"new run in {out}: {config.agent} on {config.env}, {args.steps:,} steps",
-            "restart": f"{out} holds a run that stopped before a checkpoint: it starts again from step 0 with its seed",
-            "continue": f"{out} holds this run: continuing from step {folder.step:,} of {args.steps:,}",
-            "finished": f"{out} is finished at {args.steps:,} steps or more",
-        }[found]
-    )
-    if found != "finished":
-        needed, free = model.replay_bytes(args.steps), free_memory()
-        _say(f"replay memory: up to {size(needed)} of {size(free)} free")
-    if args.dry_run:
-        return
-    model.learn(args.steps, progress_bar=True, out=out, tensorboard=args.tensorboard)
-    if found != "finished":
-        _say(f"done: the agent is in {out}")
-    _say(f"next: dsacc evaluate {out}")
-
-
-def _evaluate(args: argparse.Namespace) -> None:
-    _use_threads(args.threads)
-    from dsacc.dsac import DSAC
-    from dsacc.evaluation import evaluate
-    from dsacc.evaluation.table import print_table, save_rows
-
-    rows = []
-    for run in args.runs:
-        model = DSAC.load(run)
-        new = evaluate(model, args.env, shifts=args.shifts, episodes=args.episodes, seed=args.seed, policy=args.policy)
-        if run.is_dir():
-            save_rows(run, new)
-        rows += new
-    if args.format == "json":
-        print(json.dumps(rows, indent=2))
-    else:
-        print_table(rows)
-
-
-def _demo(args: argparse.Namespace) -> None:
-    from dsacc.demo import run_demo
-
-    run_demo(args.out)
-
-
-def _use_threads(threads: int) -> None:
-    if threads < 1:
-        raise ConfigError(f"--threads must be at least 1, not {threads}")
-    import torch
-
-    torch.set_num_threads(threads)
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def _warn_in_a_line(message: Warning | str, category: type[Warning], filename: str, *_: Any, **__: Any) -> None:
     """Our own warnings, as a line. Gymnasium's passive checker would say what our own checks say as errors."""
     if "gymnasium" not in Path(filename).parts:
-        _say(f"dsacc: warning: {message}")
+        say(f"dsacc: warning: {message}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -230,14 +54,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn_in_a_line
-            {"train": _train, "evaluate": _evaluate, "demo": _demo}[args.command](args)
+            COMMANDS[args.command].run(args)
     except Stopped as stopped:
-        _say("dsacc: stopped and saved; the same command goes on")
+        say("dsacc: stopped and saved; the same command goes on")
         return 128 + stopped.signal
     except DsaccError as error:
-        _say(f"dsacc: {error}")
+        say(f"dsacc: {error}")
         return 2 if isinstance(error, BadInput) else 1
     except KeyboardInterrupt:
-        _say("dsacc: stopped; the same command goes on")
+        say("dsacc: stopped; the same command goes on")
         return 130
     return 0

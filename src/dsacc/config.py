@@ -88,6 +88,9 @@ class Config:
     # --- entropy ---
     alpha: float | None = _option(None, "fixed temperature; none tunes it to the target entropy", low=0.0)
     initial_alpha: float = _option(1.0, "temperature at the start when it is tuned", above=0.0)
+    alpha_learning_rate: float | None = _option(
+        None, "Adam's step size for the temperature; none takes learning_rate", above=0.0
+    )
     target_entropy_ratio: float = _option(0.7, "target entropy as a share of log A, the uniform policy's", low=0.0)
     target_entropy_final: float | None = _option(
         None, "target entropy ratio at the end of a linear schedule; none keeps it constant", low=0.0
@@ -111,6 +114,9 @@ class Config:
     fixed_lambda: float | None = _option(
         None, "a constant multiplier in place of the solved one (a control); none solves", low=0.0, high=1.0
     )
+    surrogate_kl: float = _option(
+        0.0, "weight of alpha KL(surrogate || actor) in the actor's loss (a control); 0 is off", low=0.0
+    )
 
     # --- reporting and saving ---
     log_every: int = _option(500, "agent steps between rows of metrics.jsonl", low=1)
@@ -124,6 +130,8 @@ class Config:
                 f"alpha 0 has no surrogate policy, so it goes only without a constraint; "
                 f"use agent dsac, or an alpha above 0 for constraint {self.constraint!r}"
             )
+        if self.alpha == 0 and self.surrogate_kl > 0:
+            raise ConfigError("alpha 0 has no surrogate policy, so surrogate_kl must be 0 there too")
         if self.replay_size // self.envs < self.n_step + 1:
             raise ConfigError(
                 f"replay_size {self.replay_size} for {self.envs} environment(s) cannot hold n_step {self.n_step} "
@@ -143,6 +151,11 @@ class Config:
         content = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def run_name(self) -> str:
+        """`Breakout-dsac-m-s0-1a2b3c4d`: what the run's folder is called where nobody chose another name."""
+        return f"{self.env.replace('/', '-')}-{self.agent}-s{self.seed}-{self.run_id[:8]}"
 
 
 def field_type(f: "dataclasses.Field[Any]") -> tuple[type, bool]:

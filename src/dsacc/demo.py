@@ -14,7 +14,7 @@ from dsacc.dsac import DSAC
 from dsacc.envs.catch import BEST_SCORE, RANDOM_SCORE
 from dsacc.errors import DsaccError
 from dsacc.evaluation import evaluate
-from dsacc.evaluation.table import print_table, save_rows
+from dsacc.evaluation.formats import render
 from dsacc.progress import describe
 from dsacc.runs import write_atomically
 
@@ -24,6 +24,7 @@ SETTINGS = ["--learning-rate", "1e-3", "--adam-eps", "1e-8", "--random-steps", "
 AGENTS = ("dsac", "dsac-m")
 EPISODES = 200
 POLICIES = ("greedy", "sampled")
+SHIFTS = ("id", "snow", "rain", "fog")
 
 
 def run_demo(out: Path) -> list[dict[str, Any]]:
@@ -32,16 +33,14 @@ def run_demo(out: Path) -> list[dict[str, Any]]:
     console.print(f"Training {' and '.join(AGENTS)} on {ENV} for {STEPS:,} steps each, side by side.")
     runs = {agent: out / agent for agent in AGENTS}
     _train_side_by_side(runs, console)
+    console.print(f"Testing both: {EPISODES} balls each, clean and under snow, rain and fog.")
     rows = []
-    for run in runs.values():
-        model = DSAC.load(run)
-        for policy in POLICIES:
-            new = evaluate(model, episodes=EPISODES, policy=policy)  # type: ignore[arg-type]
-            save_rows(run, new)
-            rows += new
+    for agent, run in runs.items():
+        rows += evaluate(DSAC.load(run), shifts=SHIFTS, episodes=EPISODES, policy=POLICIES, out=run)
+        console.print(f"{agent:7} tested", highlight=False)
     write_atomically(out / "results.json", (json.dumps(rows, indent=2) + "\n").encode())
     picture = draw_curves(runs, out / "curves.png")
-    print_table(rows, title=f"Catch, {STEPS:,} steps, {EPISODES} balls each", console=console)
+    render(rows, "table", console=console)
     console.print(f"The best possible mean is {BEST_SCORE:g}; a player that does not look gets {RANDOM_SCORE:.2f}.")
     console.print(f"Results: {out / 'results.json'}", soft_wrap=True)
     console.print(f"Learning curves: {picture}", soft_wrap=True)

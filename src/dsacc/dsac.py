@@ -20,7 +20,7 @@ from dsacc.replay import free_memory, memory_needed
 from dsacc.runs import ModelFile, RunFolder, read_latest, read_model, write_model
 from dsacc.runs.files import size
 from dsacc.session import Session, StopSignals
-from dsacc.training import Row, Streams, Trainer, sample_actions
+from dsacc.training import Row, Streams, Trainer, sample_actions, using_threads
 
 EnvSource = gym.Env[Any, Any] | str | Callable[[], gym.Env[Any, Any]]
 ALPHA_RANGE = (1e-8, 1e3)  # outside, the temperature has run away
@@ -76,17 +76,24 @@ class DSAC:
         out: str | Path | None = None,
         callback: Callable[[Row], None] | None = None,
         tensorboard: bool = False,
+        every: "Mapping[int, Callable[[DSAC], object]] | None" = None,
+        threads: int = 1,
     ) -> "DSAC":
         """Train for `total_steps` agent steps more. Writes nothing unless `out` names a run folder.
 
         With `out`, a run that was stopped, killed or is to grow goes on from its last checkpoint, and `total_steps`
         counts from the run's first step. `callback` gets each row of metrics; `tensorboard` writes them as events too.
+        `every={10_000: function}` calls `function(model)` at each multiple of 10,000 steps: to evaluate, say. A run
+        that goes on from such a step calls it there once more, in case it was interrupted. `threads` are torch's while
+        it learns: their number changes the last bits of a result, and more than one is slow where cores are busy.
         """
         if isinstance(total_steps, bool) or int(total_steps) != total_steps or total_steps < 1:
             raise ConfigError(f"steps must be a whole number of at least 1, not {total_steps}")
+        hooks = _checked(every)
         until = self.step + int(total_steps)
         if out is None:
-            self._run(self.prepare(until), until, None, progress_bar, callback)
+            with using_threads(threads):
+                self._run(self.prepare(until), until, None, progress_bar, callback, hooks)
             return self
         if self.step > 0:
             raise ConfigError("a run folder holds a run from its first step; give out= on the first call of learn")
@@ -94,10 +101,11 @@ class DSAC:
         if folder.found == "finished":
             self._take(read_latest(folder.path))
             return self
-        session = Session(folder, self.prepare(until), self._model_file, tensorboard)
-        for sentence in session.begin():
-            warnings.warn(sentence, stacklevel=2)
-        self._run(session.trainer, until, session, progress_bar, callback)
+        with using_threads(threads):
+            session = Session(folder, self.prepare(until), self._model_file, tensorboard)
+            for sentence in session.begin():
+                warnings.warn(sentence, stacklevel=2)
+            self._run(session.trainer, until, session, progress_bar, callback, hooks)
         return self
 
     def prepare(self, steps: int = 1) -> Trainer:
@@ -122,6 +130,7 @@ class DSAC:
         session: Session | None,
         progress_bar: bool,
         callback: Callable[[Row], None] | None,
+        every: "Mapping[int, Callable[[DSAC], object]]",
     ) -> None:
         watch = watcher(until, trainer.step, self.config.agent) if progress_bar else Silent()
         warn = _AlphaWarning()
@@ -139,13 +148,22 @@ class DSAC:
             nonlocal before
             self.step = step
             watch.step(step)
+            call(before)
             if session is not None:
                 session.after_step(before)
                 signals.check()
             before = step
 
+        def call(last: int) -> None:
+            for steps, function in every.items():
+                if trainer.step // steps > last // steps:
+                    function(self)
+
         with StopSignals(active=session is not None) as signals:
             try:
+                if session is not None and trainer.step:
+                    self.step = trainer.step
+                    call(trainer.step - 1)
                 trainer.run(until, log, tick)
                 if session is not None:
                     session.finish()
@@ -229,6 +247,13 @@ def _stop(session: Session | None) -> None:
     except BaseException as error:
         session.fail(error)
         raise
+
+
+def _checked(every: Mapping[int, Callable[[DSAC], object]] | None) -> Mapping[int, Callable[[DSAC], object]]:
+    for steps in every or {}:
+        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+            raise ConfigError(f"every needs a whole number of at least 1 steps, not {steps!r}")
+    return every or {}
 
 
 class _AlphaWarning:

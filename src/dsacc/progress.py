@@ -39,18 +39,19 @@ class Silent:
 
 
 class Lines:
-    """One line for each twentieth of the run, for logs and pipes."""
+    """Twenty lines a run, or four an evaluation, for logs and pipes."""
 
-    def __init__(self, total: int, start: int = 0) -> None:
-        self.total, self.start, self.began = total, start, time.monotonic()
-        self.every = max((total - start) // 20, 1)
+    def __init__(self, total: int, start: int = 0, unit: str = "steps") -> None:
+        self.total, self.start, self.unit, self.began = total, start, unit, time.monotonic()
+        self.every = max((total - start) // (20 if unit == "steps" else 4), 1)
         self.latest: dict[str, Any] = {}
 
     def step(self, step: int) -> None:
         if (step - self.start) % self.every == 0 or step == self.total:
             speed = (step - self.start) / max(time.monotonic() - self.began, 1e-9)
             left = (self.total - step) / max(speed, 1e-9)
-            line = f"step {step:,}/{self.total:,}  {speed:,.0f} steps/s  {left:,.0f} s left  {describe(self.latest)}"
+            where = f"{self.unit.removesuffix('s')} {step:,}/{self.total:,}"
+            line = f"{where}  {speed:,.{_digits(speed)}f} {self.unit}/s  {left:,.0f} s left  {describe(self.latest)}"
             print(line.rstrip(), file=sys.stderr, flush=True)
 
     def row(self, row: Mapping[str, Any]) -> None:
@@ -60,9 +61,18 @@ class Lines:
         pass
 
 
+def _digits(speed: float) -> int:
+    return 0 if speed >= 10 else 1
+
+
 class _Speed(ProgressColumn):
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
+
     def render(self, task: Task) -> Text:
-        return Text(f"{task.speed or 0:,.0f} steps/s")
+        speed = task.speed or 0
+        return Text(f"{speed:,.{_digits(speed)}f} {self.unit}/s")
 
 
 class _WithFigures(Progress):
@@ -79,12 +89,12 @@ class _WithFigures(Progress):
 class Bar:
     """A live bar: step, steps/s, time left, and below it the latest figures."""
 
-    def __init__(self, total: int, start: int = 0, label: str = "") -> None:
+    def __init__(self, total: int, start: int = 0, label: str = "", unit: str = "steps") -> None:
         self.progress = _WithFigures(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
-            _Speed(),
+            _Speed(unit),
             TimeRemainingColumn(),
             console=Console(stderr=True),
         )
@@ -106,6 +116,6 @@ class Bar:
         self.progress.stop()
 
 
-def watcher(total: int, start: int = 0, label: str = "") -> Watcher:
+def watcher(total: int, start: int = 0, label: str = "", unit: str = "steps") -> Watcher:
     """A bar where a person watches, lines where not."""
-    return Bar(total, start, label) if sys.stderr.isatty() else Lines(total, start)
+    return Bar(total, start, label, unit) if sys.stderr.isatty() else Lines(total, start, unit)

@@ -1,7 +1,8 @@
 """The loop: act, store, learn, log. Its whole state is in `Trainer`, its randomness in `Streams`."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from dsacc.agent.augment import shifted
 from dsacc.config import Config
 from dsacc.envs import Observations, check_reward, frame_stack
 from dsacc.envs.saving import load_env, save_env, why_not
+from dsacc.errors import ConfigError
 from dsacc.replay import Replay, Transitions
 
 Row = dict[str, Any]
@@ -40,7 +42,7 @@ class Streams:
             np.random.default_rng(noise),
             np.random.default_rng(augmentation),
             [int(x) for x in env.generate_state(envs)],
-            torch.Generator().manual_seed(int(weights.generate_state(1, np.uint64)[0] >> 1)),
+            torch.Generator().manual_seed(int(weights.generate_state(1, np.uint64)[0]) >> 1),
         )
 
 
@@ -222,3 +224,16 @@ def sample_actions(logits: Array, rng: np.random.Generator) -> Array:
     """Draws from softmax(logits) by the Gumbel-max trick. [..., A] -> [...]."""
     out: Array = np.argmax(logits - np.log(-np.log(rng.random(logits.shape))), axis=-1)
     return out
+
+
+@contextmanager
+def using_threads(threads: int) -> Iterator[None]:
+    """So many of torch's threads inside, and as many as before after it."""
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise ConfigError(f"threads must be a whole number of at least 1, not {threads!r}")
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

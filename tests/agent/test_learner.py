@@ -194,7 +194,14 @@ def test_shared_trunk_is_trained_by_the_critics_alone():
 
 @pytest.mark.parametrize(
     "settings",
-    [{"q_clip": 1e-3}, {"entropy_penalty": 0.5}, {"critic_loss": "huber"}, {"grad_clip": 0.01}, {"critics": "min"}],
+    [
+        {"q_clip": 1e-3},
+        {"entropy_penalty": 0.5},
+        {"surrogate_kl": 0.5},
+        {"critic_loss": "huber"},
+        {"grad_clip": 0.01},
+        {"critics": "min"},
+    ],
 )
 def test_an_option_changes_the_update_and_stays_finite(settings):
     plain, changed = run(learner(), 5), run(learner(**settings), 5)

@@ -5,7 +5,7 @@ import pytest
 from probes import ActionMatters
 
 from dsacc import DSAC, evaluate
-from dsacc.errors import ConfigError
+from dsacc.errors import ConfigError, ModelError
 from dsacc.evaluation import rollout
 
 TINY = {"random_steps": 20, "hidden": 16, "batch_size": 8}
@@ -58,9 +58,9 @@ def test_an_endless_game_is_cut(monkeypatch):
 def test_a_factory_makes_the_environment():
     model = DSAC(ActionMatters(), **TINY).learn(50)
     told = []
-    (row,) = evaluate(model, ActionMatters, episodes=4, tick=told.append)
+    (row,) = evaluate(model, ActionMatters, episodes=4, tick=lambda ended, steps: told.append((ended, steps)))
     assert set(row["returns"]) <= {0.0, 1.0}
-    assert told == [1, 2, 3, 4]
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]  # four games of one step, played at once
 
 
 @pytest.mark.parametrize(
@@ -69,6 +69,9 @@ def test_a_factory_makes_the_environment():
         ({"episodes": 0}, "episodes must be at least 1"),
         ({"policy": "best"}, "policy is 'greedy' or 'sampled'"),
         ({"shifts": ["id", "hail"]}, "unknown shift 'hail'"),
+        ({"shifts": ["snow"]}, "'snow' makes no sense for vectors"),
+        ({"shifts": ["bias"], "severity": 6}, "severity is 'paper' or 1 to 5, not 6"),
+        ({"mode": "sideways"}, "mode is one of independent, frozen, falling"),
     ],
 )
 def test_what_cannot_be_played_is_refused(model, settings, message):
@@ -79,3 +82,67 @@ def test_what_cannot_be_played_is_refused(model, settings, message):
 def test_sampled_play_is_not_greedy_play(model):
     greedy, sampled = (evaluate(model, episodes=10, policy=p)[0]["returns"] for p in ("greedy", "sampled"))
     assert not np.array_equal(greedy, sampled)
+
+
+CATCH = {"random_steps": 20, "hidden": 16, "batch_size": 4, "encoder": "small"}
+
+
+@pytest.fixture(scope="module")
+def catcher():
+    return DSAC("dsacc/Catch-v0", **CATCH).learn(60)
+
+
+def test_pictures_meet_the_papers_four_conditions_by_default(catcher):
+    rows = evaluate(catcher, episodes=2)
+    assert [row["shift"] for row in rows] == ["id", "snow", "rain", "fog"]
+    assert [(row["severity"], row["mode"]) for row in rows] == [(None, None)] + [("paper", "independent")] * 3
+
+
+@pytest.mark.parametrize("policy", ["greedy", "sampled"])
+def test_conditions_played_together_and_apart_give_the_same(catcher, policy):
+    together = evaluate(catcher, shifts=["fog", "id", "snow"], episodes=20, policy=policy)
+    for row in together:
+        apart = evaluate(catcher, shifts=[row["shift"]], episodes=20, policy=policy)
+        assert apart == [row]
+
+
+def test_both_policies_in_one_call_equal_two_calls(catcher):
+    rows = evaluate(catcher, shifts=["id"], episodes=5, policy=["greedy", "sampled"])
+    assert rows == [evaluate(catcher, shifts=["id"], episodes=5, policy=p)[0] for p in ("greedy", "sampled")]
+
+
+def test_every_agent_meets_the_same_games_and_the_same_weather():
+    """Two players that differ in everything see the same first pictures in the same episodes."""
+
+    def looker(action):
+        seen = []
+
+        def play(observations):
+            seen.append(observations[:4].copy())
+            return np.full(len(observations), action)
+
+        evaluate(play, "dsacc/Catch-v0", shifts=["snow"], episodes=4)
+        return seen
+
+    left, right = looker(0), looker(2)
+    assert np.array_equal(left[0], right[0])
+    weather = [np.abs(x[1].astype(int) - x[0]).sum() for x in (left, right)]
+    assert all(w > 0 for w in weather)
+    assert not np.array_equal(left[2], right[2])  # the paddles have gone apart
+
+
+def test_the_batch_is_always_the_same_size():
+    sizes = set()
+
+    def play(observations):
+        sizes.add(len(observations))
+        return np.zeros(len(observations), int)
+
+    for episodes in (1, 5, 40):
+        evaluate(play, "CartPole-v1", episodes=episodes)
+    assert sizes == {rollout.BATCH}
+
+
+def test_an_agent_for_other_actions_is_refused(catcher):
+    with pytest.raises(ModelError, match="action"):
+        evaluate(catcher, "CartPole-v1", episodes=1)

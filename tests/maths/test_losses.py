@@ -16,6 +16,7 @@ from dsacc.maths import (
     constraint_penalty,
     critic_loss,
     entropy_penalty,
+    surrogate_divergence,
     temperature_loss,
 )
 from dsacc.maths.losses import td_error
@@ -212,6 +213,20 @@ def test_entropy_penalty_worked_by_hand() -> None:
     loss.backward()
     assert entropy_B.grad is not None
     assert entropy_B.grad.tolist() == [-0.5, -1.5]  # (H - H_old) / B: descent moves H towards H_old
+
+
+@ordinary
+@given(q_arrays, st.floats(0.1, 10.0))
+def test_surrogate_divergence_is_a_kl_whose_gradient_is_alpha_times_the_difference_of_the_policies(q, alpha) -> None:
+    q_BA = torch.from_numpy(q)
+    surrogate = torch.distributions.Categorical(logits=q_BA / alpha)
+    logits = torch.linspace(-1, 1, q_BA.numel(), dtype=torch.float64).reshape(q_BA.shape)
+    kl_B = torch.distributions.kl_divergence(surrogate, torch.distributions.Categorical(logits=logits))
+    loss = surrogate_divergence(torch.log_softmax(logits, dim=-1), q_BA, alpha)
+    assert loss.item() == pytest.approx(alpha * kl_B.mean().item(), abs=1e-9)
+    gradient = gradient_of_logits(lambda _, log_pi_BA: surrogate_divergence(log_pi_BA, q_BA, alpha), logits)
+    expected = alpha * (torch.softmax(logits, -1) - surrogate.probs) / len(q_BA)
+    torch.testing.assert_close(gradient, expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(("entropies", "sign"), [((1.5, 2.5), 1.0), ((0.5, 0.5), -1.0), ((0.5, 1.5), 0.0)])

@@ -24,6 +24,7 @@ from dsacc.maths import (
     linear_schedule,
     n_step_return,
     soft_value,
+    surrogate_divergence,
     target_entropy,
     temperature_loss,
 )
@@ -65,11 +66,11 @@ class Learner:
         self.log_alpha.requires_grad_(config.alpha is None)
         self.critic_optimizer = self._adam(self._online_parameters)
         self.actor_optimizer = self._adam(list(self.actor.parameters()))
-        self.alpha_optimizer = self._adam([self.log_alpha])
+        self.alpha_optimizer = self._adam([self.log_alpha], config.alpha_learning_rate)
 
-    def _adam(self, parameters: list[Tensor]) -> torch.optim.Adam:
-        c = self.config
-        return torch.optim.Adam(parameters, lr=c.learning_rate, eps=c.adam_eps, fused=self.device.type != "mps")
+    def _adam(self, parameters: list[Tensor], rate: float | None = None) -> torch.optim.Adam:
+        c, fused = self.config, self.device.type != "mps"
+        return torch.optim.Adam(parameters, lr=rate or c.learning_rate, eps=c.adam_eps, fused=fused)
 
     @property
     def alpha(self) -> Tensor:
@@ -135,6 +136,8 @@ class Learner:
         pi_loss = actor_loss(pi_BA, log_pi_BA, q_BA, alpha) + penalty(terms, pi_BA)
         if c.entropy_penalty > 0:
             pi_loss = pi_loss + c.entropy_penalty * entropy_penalty(entropy_B, batch.entropy_B)
+        if c.surrogate_kl > 0:
+            pi_loss = pi_loss + c.surrogate_kl * surrogate_divergence(log_pi_BA, q_BA, alpha)
         self._minimise(pi_loss, self.actor_optimizer, "actor_loss")
 
         # 4. Temperature: towards the target entropy.

@@ -72,6 +72,8 @@ def frame_stack(env: Env) -> int:
     if isinstance(env, gym.wrappers.FrameStackObservation):
         padded_with_the_first = getattr(env, "padding_type", None) == "reset"
         return int(env.stack_size) if padded_with_the_first and Observations(env.observation_space).is_image else 1
+    if env.observation_space.shape != env.unwrapped.observation_space.shape:
+        return 1  # a wrapper has made something else of the window
     try:
         return int(env.get_wrapper_attr("frame_stack"))
     except AttributeError:

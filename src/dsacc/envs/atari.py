@@ -5,6 +5,7 @@ knows neither FIRE after a lost life nor a place between the screen and the grey
 """
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import cv2
@@ -31,6 +32,7 @@ class Atari(gym.Env[Array, np.int64]):
     - A lost life is told in `info["life_lost"]` and does not end the episode; the trainer makes of it what its settings
       say.
     - A game is cut off (truncated) after `max_frames` frames of agent steps.
+    - `lens`, where one is set, changes each screen before it is made grey and small: the place for weather.
     - `sticky` repeats the previous action instead, frame by frame, with this probability. The draw is ours and not the
       emulator's, whose saved state forgets the action before.
 
@@ -72,7 +74,9 @@ class Atari(gym.Env[Array, np.int64]):
         self.action_space = spaces.Discrete(len(self.actions))
         self.observation_space = spaces.Box(0, 255, (stack, SIZE, SIZE), np.uint8)
         height, width = self.ale.getScreenDims()
+        self.lens: Callable[[Array], Array] | None = None
         self._screens = np.zeros((2, height, width, 3), np.uint8)  # the last two of the frames that an action was held
+        self._seen: Array | None = None  # the screen through the lens, where there was one
         self._stack = np.zeros((stack, SIZE, SIZE), np.uint8)
         self._lives = self._steps = 0
         self._last_action: Any = self._noop
@@ -92,7 +96,7 @@ class Atari(gym.Env[Array, np.int64]):
             if self.ale.game_over():
                 self.ale.reset_game()
         self._lives = self.ale.lives()
-        self._stack[:] = to_grey(self.screen())
+        self._stack[:] = self._see()
         return self._stack.copy(), {"lives": self._lives, "life_lost": False}
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
@@ -103,14 +107,21 @@ class Atari(gym.Env[Array, np.int64]):
         self._lives = self.ale.lives()
         self._steps += 1
         self._stack[:-1] = self._stack[1:]
-        self._stack[-1] = to_grey(self.screen())
+        self._stack[-1] = self._see()
         over = self.ale.game_over()
         truncated = not over and self._steps >= self.max_steps
         return self._stack.copy(), reward, over, truncated, {"lives": self._lives, "life_lost": lost}
 
+    def _see(self) -> Array:
+        """The new picture for the stack. Looks through the lens once, whoever asks for the screen afterwards."""
+        self._seen = None
+        self._seen = self.lens(self.screen()) if self.lens is not None else None
+        return to_grey(self.screen())
+
     def screen(self) -> Array:
-        """The picture before it is made grey and small: the maximum of the last two screens, [210, 160, 3]."""
-        out: Array = np.maximum(self._screens[0], self._screens[1])
+        """The picture before it is made grey and small: the maximum of the last two screens, [210, 160, 3], through the
+        lens."""
+        out: Array = np.maximum(self._screens[0], self._screens[1]) if self._seen is None else self._seen.copy()
         return out
 
     def render(self) -> Array:
@@ -135,6 +146,7 @@ class Atari(gym.Env[Array, np.int64]):
 
     def state(self) -> dict[str, Any]:
         """Everything the next step depends on: the same actions from here give the same pictures, rewards and ends."""
+        seen = {} if self._seen is None else {"seen": self._seen.copy()}
         return {
             "emulator": np.frombuffer(self.ale.cloneState(include_rng=True).__getstate__(), np.uint8).copy(),
             "screens": self._screens.copy(),
@@ -143,6 +155,7 @@ class Atari(gym.Env[Array, np.int64]):
             "steps": self._steps,
             "last_action": self._last_action.value,
             "np_random": self.np_random.bit_generator.state,
+            **seen,
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -153,6 +166,7 @@ class Atari(gym.Env[Array, np.int64]):
         saved.__setstate__(state["emulator"].tobytes())
         self.ale.restoreState(saved)
         self._screens[:], self._stack[:] = state["screens"], state["stack"]
+        self._seen = state.get("seen")
         self._lives, self._steps = int(state["lives"]), int(state["steps"])
         self._last_action = next(a for a in self.actions if a.value == int(state["last_action"]))
         self.np_random.bit_generator.state = state["np_random"]

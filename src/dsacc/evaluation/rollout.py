@@ -1,94 +1,166 @@
-"""Play full episodes with a policy and report raw scores.
+"""Play full episodes under every condition and report raw scores.
 
-Several episodes run at once and the network always sees a batch of the same size, so that neither how many run
-together nor in which order they end changes a result: each episode has a seed of its own for its game and its actions.
+Many games run at once, of all conditions, and the agent always sees a batch of the same size, so that neither how many
+run together nor in which order they end changes a result: each episode has a seed of its own for its game, its weather
+and its actions, and meets every agent with the same.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from dsacc.config import Config
-from dsacc.envs import make_env
+from dsacc.envs import Observations, env_name, make_env
 from dsacc.errors import ConfigError
-from dsacc.training import sample_actions
+from dsacc.evaluation.policies import Player, as_player
+from dsacc.evaluation.store import Results, Row, Trial
+from dsacc.progress import watcher
+from dsacc.shifts import MODES, Severity, Shift, as_level, find_kind
+from dsacc.training import using_threads
 
 Array = np.ndarray[Any, Any]
-Policy = Literal["greedy", "sampled"]
-Row = dict[str, Any]
+Env = gym.Env[Any, Any]
+Tick = Callable[[int, int], None]  # episodes that have ended, steps that were played
 
-BATCH = 16  # rows the network sees at every step, padded where fewer episodes run
+BATCH = 16  # rows the agent sees at every step, padded where fewer episodes run
 MAX_STEPS = 27_000  # agent steps; a longer episode is cut. Atari names a limit of its own for tests
-
-
-class Agent(Protocol):
-    """What can be evaluated: anything with logits and settings."""
-
-    config: Config
-    step: int
-
-    def logits(self, observation: Any) -> Array: ...
+PAPER_SHIFTS = ("id", "snow", "rain", "fog")
 
 
 def evaluate(
-    model: Agent,
-    env: str | Callable[[], gym.Env[Any, Any]] | None = None,
+    agent: Any,
+    env: str | Callable[[], Env] | None = None,
     *,
-    shifts: Sequence[str] = ("id",),
+    shifts: Sequence[str] | None = None,
+    severity: Severity | str | Sequence[Severity | str] = "paper",
+    mode: str = "independent",
+    where: str | None = None,
     episodes: int = 10,
     seed: int = 0,
-    policy: Policy = "greedy",
-    tick: Callable[[int], None] | None = None,
+    policy: str | Sequence[str] = "greedy",
+    out: str | Path | None = None,
+    trust: bool = False,
+    threads: int = 1,
+    progress_bar: bool = False,
+    tick: Tick | None = None,
 ) -> list[Row]:
-    """One row a condition, with every episode's raw return and length. `env` is a name or a factory; by default the
-    environment that the agent was trained on. `tick` is told how many episodes have ended."""
+    """One row a condition, with every episode's raw return and length.
+
+    - `agent`: a `DSAC`, a Stable-Baselines3 model, a function from a batch of observations to actions or scores, or
+      text as on the command line (a run folder, "random", "blind:RUN", "sb3:FILE", "onnx:FILE", "module:function").
+      `trust` allows files that can execute code.
+    - `env`: a name or a function that makes one; by default the environment that the agent was trained on.
+    - `shifts`: kinds of shift, "id" for the clean game. By default the paper's four for pictures, and "id" for others.
+      `severity` is "paper", 1 to 5, or several of these; `mode` "independent", "frozen" or "falling"; `where` "screen"
+      or "observation" (see `Shift`).
+    - `policy`: "greedy", "sampled", or both in a list.
+    - `out`: a folder that keeps the rows; what it holds already is not played again, and more episodes add to it.
+    - `threads` are torch's while it plays; `tick` is told how many episodes have ended and how many steps were played.
+    """
     if episodes < 1:
         raise ConfigError(f"episodes must be at least 1, not {episodes}")
-    if policy not in ("greedy", "sampled"):
-        raise ConfigError(f"policy is 'greedy' or 'sampled', not {policy!r}")
-    unknown = [s for s in shifts if s != "id"]
-    if unknown:
-        raise ConfigError(f"unknown shift {unknown[0]!r}; this version knows 'id' (no shift)")
-    name = env if isinstance(env, str) else model.config.env
-    make = env if callable(env) else lambda: make_env(name)
-    rows = []
-    for shift in shifts:
-        returns, lengths = _play(model, make, episodes, seed, policy, tick)
-        rows.append(
-            {
-                "env": name,
-                "agent": model.config.agent,
-                "train_seed": model.config.seed,
-                "eval_seed": seed,
-                "step": model.step,
-                "shift": shift,
-                "severity": None,
-                "mode": None,
-                "policy": policy,
-                "returns": returns,
-                "lengths": lengths,
-            }
-        )
-    return rows
+    player = as_player(agent, env=env, trust=trust)
+    source = env if env is not None else player.env
+    if source is None:
+        raise ConfigError(f"{player.agent} does not say which environment it was trained on; name one")
+    make = source if callable(source) else lambda: make_env(source)
+    first = make()
+    player.check_fits(first)
+    name = source if isinstance(source, str) else player.env or env_name(first)
+    wanted = list(_conditions(first, shifts, severity, mode, where, policy))
+    about = {
+        "env": name,
+        "agent": player.agent,
+        "train_seed": player.train_seed,
+        "eval_seed": seed,
+        "step": player.step,
+    }
+    results = Results(out, player.fingerprint)
+    rows = [results.find(about, trial) for trial in wanted]
+    jobs = [Job(i, e) for i, row in enumerate(rows) for e in range(len(row["returns"]), episodes)]
+    watch = watcher(len(jobs), label="episodes", unit="episodes") if progress_bar and jobs else None
+
+    def told(ended: int, steps: int) -> None:
+        if watch is not None:
+            watch.step(ended)
+        if tick is not None:
+            tick(ended, steps)
+
+    try:
+        with using_threads(threads):
+            for i, returns, lengths in _play(player, make, first, wanted, jobs, seed, told):
+                rows[i]["returns"] += returns
+                rows[i]["lengths"] += lengths
+                results.save(rows[i])
+    finally:
+        if watch is not None:
+            watch.close()
+    return [{**row, "returns": row["returns"][:episodes], "lengths": row["lengths"][:episodes]} for row in rows]
+
+
+def _conditions(
+    env: Env,
+    shifts: Sequence[str] | None,
+    severity: Severity | str | Sequence[Severity | str],
+    mode: str,
+    where: str | None,
+    policy: str | Sequence[str],
+) -> Iterator[Trial]:
+    """Every combination that was asked for, checked before anything is played; "id" has no severity and no mode."""
+    picture = Observations(env.observation_space).is_image
+    if shifts is None:
+        shifts = PAPER_SHIFTS if picture else ("id",)
+    severities = [severity] if isinstance(severity, str | int) else list(severity)
+    policies = [policy] if isinstance(policy, str) else list(policy)
+    for text in policies:
+        if text not in ("greedy", "sampled"):
+            raise ConfigError(f"policy is 'greedy' or 'sampled', not {text!r}")
+    if mode not in MODES:
+        raise ConfigError(f"mode is one of {', '.join(MODES)}, not {mode!r}")
+    for shift in _once(shifts):
+        if shift != "id":
+            find_kind(shift, "picture" if picture else "vector")
+        levels = [None] if shift == "id" else [as_level(s) or "paper" for s in severities]
+        for level in _once(levels):
+            for text in _once(policies):
+                if shift == "id":
+                    yield Trial("id", None, None, text)
+                else:
+                    yield Trial(shift, level, mode, text, where)
+
+
+def _once(items: Iterable[Any]) -> list[Any]:
+    return list(dict.fromkeys(items))
+
+
+@dataclass(frozen=True)
+class Job:
+    """Episode number `episode` of condition number `condition`."""
+
+    condition: int
+    episode: int
 
 
 class _Game:
-    """One environment, playing episode after episode."""
+    """One environment of one condition, playing episode after episode."""
 
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
-        self.env = env
+    def __init__(self, env: Env, condition: Trial, seed: int) -> None:
         self.limit = int(getattr(env.unwrapped, "test_steps", MAX_STEPS))
+        if condition.shift != "id":
+            severity, mode = condition.severity or "paper", str(condition.mode)
+            env = Shift(env, condition.shift, severity, mode, seed, where=condition.where)
+        self.env, self.seed = env, seed
 
-    def begin(self, episode: int, seed: int) -> None:
-        game, actions = np.random.SeedSequence((seed, episode)).spawn(2)
-        self.episode, self.score, self.length = episode, 0.0, 0
+    def begin(self, job: Job) -> None:
+        game, actions = np.random.SeedSequence((self.seed, job.episode)).spawn(2)
+        self.job, self.score, self.length = job, 0.0, 0
         self.rng = np.random.default_rng(actions)
         self.observation, _ = self.env.reset(seed=int(game.generate_state(1)[0]))
 
-    def step(self, logits_A: Array, policy: Policy) -> bool:
-        action = int(logits_A.argmax()) if policy == "greedy" else int(sample_actions(logits_A, self.rng))
+    def step(self, action: int) -> bool:
         self.observation, reward, terminated, truncated, _ = self.env.step(action)
         self.score += float(reward)
         self.length += 1
@@ -96,35 +168,54 @@ class _Game:
 
 
 def _play(
-    model: Agent,
-    make: Callable[[], gym.Env[Any, Any]],
-    episodes: int,
+    player: Player,
+    make: Callable[[], Env],
+    first: Env,
+    conditions: Sequence[Trial],
+    jobs: Sequence[Job],
     seed: int,
-    policy: Policy,
-    tick: Callable[[int], None] | None,
-) -> tuple[list[float], list[int]]:
-    games = [_Game(make()) for _ in range(min(episodes, BATCH))]
-    for i, game in enumerate(games):
-        game.begin(i, seed)
-    begun = len(games)
-    returns, lengths = [0.0] * episodes, [0] * episodes
-    running = list(games)
-    ended = 0
-    while running:
-        seen = [g.observation for g in running]
-        logits = model.logits(np.stack(seen + [seen[0]] * (BATCH - len(seen))))
-        for game, row in zip(list(running), logits, strict=False):
-            if not game.step(row, policy):
-                continue
-            returns[game.episode], lengths[game.episode] = game.score, game.length
-            ended += 1
-            if tick is not None:
-                tick(ended)
-            if begun < episodes:
-                game.begin(begun, seed)
-                begun += 1
-            else:
-                running.remove(game)
-    for game in games:
-        game.env.close()
-    return returns, lengths
+    told: Tick,
+) -> Iterator[tuple[int, list[float], list[int]]]:
+    """Plays all jobs; yields a condition's number and its returns and lengths, by episode, when the last has ended."""
+    spare = [np.random.default_rng(0) for _ in range(BATCH)]  # for padded rows, whose actions nobody takes
+    ended = steps = 0
+    unused: list[Env] = [first]
+    for policy in _once(conditions[job.condition].policy for job in jobs):
+        waiting = [job for job in jobs if conditions[job.condition].policy == policy]
+        open_jobs = {i: [job for job in waiting if job.condition == i] for i in {job.condition for job in waiting}}
+        scores: dict[Job, tuple[float, int]] = {}
+        idle: dict[int, list[_Game]] = {}
+        waiting.reverse()
+        running: list[_Game] = []
+        while waiting or running:
+            while waiting and len(running) < BATCH:
+                job = waiting.pop()
+                games = idle.get(job.condition)
+                env = None if games else (unused.pop() if unused else make())
+                game = games.pop() if games else _Game(env, conditions[job.condition], seed)  # type: ignore[arg-type]
+                game.begin(job)
+                running.append(game)
+            seen = [game.observation for game in running]
+            pad = BATCH - len(seen)
+            rngs = [game.rng for game in running] + spare[:pad]
+            actions = player.act(np.stack(seen + [seen[0]] * pad), rngs, policy == "greedy")
+            steps += len(running)
+            going = []
+            for game, action in zip(running, actions, strict=False):
+                if not game.step(int(action)):
+                    going.append(game)
+                    continue
+                scores[game.job] = (game.score, game.length)
+                ended += 1
+                told(ended, steps)
+                i = game.job.condition
+                if any(job.condition == i for job in waiting):
+                    idle.setdefault(i, []).append(game)
+                else:
+                    game.env.close()
+                if all(job in scores for job in open_jobs[i]):
+                    done = [scores[job] for job in open_jobs[i]]
+                    yield i, [score for score, _ in done], [length for _, length in done]
+            running = going
+    for env in unused:
+        env.close()

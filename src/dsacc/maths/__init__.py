@@ -6,6 +6,7 @@ from dsacc.maths.losses import (
     constraint_penalty,
     critic_loss,
     entropy_penalty,
+    surrogate_divergence,
     temperature_loss,
 )
 from dsacc.maths.moments import Targets, expected_value, expected_variance, perturbed_targets, spread
@@ -43,6 +44,7 @@ __all__ = [
     "perturbed_targets",
     "soft_value",
     "spread",
+    "surrogate_divergence",
     "target_entropy",
     "temperature_loss",
     "variance_constrained",

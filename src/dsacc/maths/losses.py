@@ -57,6 +57,16 @@ def entropy_penalty(entropy_B: Tensor, old_entropy_B: Tensor) -> Tensor:
     return (old_entropy_B - entropy_B).square().mean() / 2
 
 
+def surrogate_divergence(log_pi_BA: Tensor, q_BA: Tensor, alpha: Number) -> Tensor:
+    """alpha E_s[KL(pi_theta || pi)], pi_theta = softmax(Q/alpha). [B, A] -> scalar, in units of Q; gradient through pi.
+
+    In this direction because the other, alpha KL(pi || pi_theta), is J_pi itself up to a constant: it would only make
+    the actor's loss larger.
+    """
+    log_surrogate_BA = torch.log_softmax(q_BA / alpha, dim=-1)
+    return alpha * (log_surrogate_BA.exp() * (log_surrogate_BA - log_pi_BA)).sum(dim=-1).mean()
+
+
 def temperature_loss(log_alpha: Tensor, entropy_B: Tensor, target: float) -> Tensor:
     """J_alpha = alpha (H(pi_phi) - H_target), minimised over log alpha; H is detached. scalar, [B] -> scalar."""
     return log_alpha.exp() * (entropy_B.detach().mean() - target)

@@ -28,7 +28,9 @@ _FLAGS = os.O_RDWR | os.O_CREAT | sum(getattr(os, name, 0) for name in ("O_NOFOL
 
 
 @dataclass(frozen=True)
-class _Holder:
+class Holder:
+    """Who holds a folder, by its own words."""
+
     host: str
     pid: int
     pid_started: float  # unix seconds; tells the holder from a later process with its pid
@@ -36,6 +38,7 @@ class _Holder:
     heartbeat: float  # unix seconds
 
     def may_live(self) -> bool:
+        """As far as this host can tell."""
         if self.host != _HOST:
             return time.time() - self.heartbeat < STALE
         with suppress(psutil.NoSuchProcess):
@@ -59,7 +62,7 @@ class RunLock(AbstractContextManager["RunLock"]):
         if not free or (holder and holder.may_live()):
             raise _in_use(path, holder)
         now, started = round(time.time(), 1), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        self._me = _Holder(_HOST, os.getpid(), psutil.Process().create_time(), started, now)
+        self._me = Holder(_HOST, os.getpid(), psutil.Process().create_time(), started, now)
         _write(fd, self._me)
         os.fsync(fd)  # a full network disk says so only here
         self.lost: str | None = None
@@ -128,6 +131,20 @@ class RunLock(AbstractContextManager["RunLock"]):
         return _is_at(self._path, fd) and (not holder or replace(holder, heartbeat=self._me.heartbeat) == self._me)
 
 
+def holder_of(folder: Path) -> Holder | None:
+    """Who is written down in the folder's lock, without touching it; `may_live` says whether it still counts."""
+    try:
+        fd = os.open(folder / "lock", os.O_RDONLY | (_FLAGS & ~os.O_RDWR & ~os.O_CREAT))
+    except OSError:
+        return None
+    try:
+        return _read(fd)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
 def _is_at(path: Path, fd: int) -> bool:
     with suppress(FileNotFoundError):
         return fcntl is None or os.path.samestat(path.lstat(), os.fstat(fd))
@@ -143,17 +160,17 @@ def _flock(fd: int) -> bool:
     return True
 
 
-def _in_use(path: Path, holder: _Holder | None) -> RunError:
+def _in_use(path: Path, holder: Holder | None) -> RunError:
     who = f"pid {holder.pid} on {holder.host} since {holder.started}" if holder else "another process"
     far = f", or delete {path} if it is gone for certain" if holder and holder.host != _HOST else ""
     return RunError(f"{path.parent} is in use by {who}; wait for it, stop it, or choose another --out{far}")
 
 
-def _read(fd: int) -> _Holder | None:
+def _read(fd: int) -> Holder | None:
     """Who is written down; None for anything that we would not have written."""
     os.lseek(fd, 0, os.SEEK_SET)
     with suppress(ValueError, TypeError, AttributeError, RecursionError):
-        it = _Holder(**json.loads(os.read(fd, 4096)))
+        it = Holder(**json.loads(os.read(fd, 4096)))
         datetime.fromisoformat(it.started)
         times = 0 <= it.pid_started < 2**40 and 0 <= it.heartbeat < time.time() + 86_400  # no clock is a day ahead
         if times and type(it.pid) is int and 0 < it.pid < 2**31 and (it.host + it.started).isprintable():
@@ -161,7 +178,7 @@ def _read(fd: int) -> _Holder | None:
     return None
 
 
-def _write(fd: int, holder: _Holder) -> None:
+def _write(fd: int, holder: Holder) -> None:
     """Over the old text, of the same length, at once: a reader on another host never finds half of it."""
     with open(fd, "r+b", closefd=False) as file:
         file.seek(0)

@@ -79,3 +79,20 @@ def as_level(severity: Severity | str) -> Level:
     if isinstance(severity, bool) or str(severity) not in map(str, LEVELS):
         raise ConfigError(f"severity is 'paper' or 1 to 5, not {severity!r}")
     return int(severity)
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A change that stands still, as a function of the picture alone."""
+
+    apply: Callable[[Array], Array]
+    nbytes: int = 0  # of the planes that `apply` holds
+
+    def __call__(self, seen: Array, t: int = 0) -> Array:
+        return self.apply(seen).reshape(seen.shape)  # OpenCV drops the axis of a single channel
+
+
+def strength(rng: np.random.Generator, level: Level, strengths: tuple[float, ...]) -> float:
+    """That of a level; for `paper`, which gives no ranges for these kinds, uniform from level 1's to level 5's."""
+    mild, strong = strengths[0], strengths[-1]
+    return strengths[level - 1] if level else mild + (strong - mild) * rng.random()

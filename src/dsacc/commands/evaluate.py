@@ -1,0 +1,94 @@
+"""`dsacc evaluate`."""
+
+import argparse
+import json
+from pathlib import Path
+
+from dsacc.commands.common import Commands, at_least_one, say, whole
+
+
+def add(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "evaluate", help="test trained agents", description="Play full episodes, report raw scores."
+    )
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help="run folder or saved agent; or random, blind:RUN (sees a constant), sb3:FILE, onnx:FILE, module:function",
+    )
+    parser.add_argument("--env", help="environment to play (default: the one trained on)")
+    parser.add_argument(
+        "--shifts",
+        nargs="+",
+        metavar="SHIFT",
+        help="conditions; id is the clean game (default: id snow rain fog for pictures, else id)",
+    )
+    parser.add_argument(
+        "--severity", nargs="+", default=["paper"], metavar="LEVEL", help="paper, or 1 to 5; several (default: paper)"
+    )
+    parser.add_argument(
+        "--mode",
+        choices=["independent", "frozen", "falling"],
+        default="independent",
+        help="new weather each frame, one draw an episode, or one that falls (default: independent)",
+    )
+    parser.add_argument(
+        "--where",
+        choices=["screen", "observation"],
+        help="shift the full screen, or what the agent sees (default: screen for Atari, else observation)",
+    )
+    parser.add_argument("--episodes", type=whole, default=10, help="full episodes per condition (default: 10)")
+    parser.add_argument(
+        "--policy",
+        nargs="+",
+        choices=["greedy", "sampled"],
+        default=["greedy"],
+        help="how actions are chosen; both may be given (default: greedy)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of games, weather and actions (default: 0)")
+    parser.add_argument(
+        "--format", choices=["table", "csv", "markdown", "latex", "json"], default="table", help="(default: table)"
+    )
+    parser.add_argument("--baseline", help="agent that others are compared with (default: dsac, or the first)")
+    parser.add_argument("--out", type=Path, help="folder for the rows of agents that have no run folder")
+    parser.add_argument(
+        "--trust", action="store_true", help="load files that can execute code (sb3: files are pickles)"
+    )
+    parser.add_argument("--threads", type=whole, default=1, help="threads of this process (default: 1)")
+
+
+def run(args: argparse.Namespace) -> None:
+    at_least_one(args, "episodes", "threads")
+    from dsacc.evaluation import evaluate, find_player
+    from dsacc.evaluation.formats import render
+
+    # All of them are found before any plays.
+    players = [find_player(spec, env=args.env, trust=args.trust) for spec in args.runs]
+    rows = []
+    for spec, player in zip(args.runs, players, strict=True):
+        own = Path(spec) if (Path(spec) / "config.json").is_file() else None
+        out = own or args.out
+        if len(players) > 1:
+            say(f"{spec}: {player.agent}")
+        rows += evaluate(
+            player,
+            args.env,
+            shifts=args.shifts,
+            severity=args.severity,
+            mode=args.mode,
+            where=args.where,
+            episodes=args.episodes,
+            seed=args.seed,
+            policy=args.policy,
+            out=out,
+            threads=args.threads,
+            progress_bar=True,
+        )
+        say(f"rows in {out / 'evaluations'}" if out else "rows are not kept: --out FOLDER would keep them")
+    if args.format == "json":
+        print(json.dumps(rows, indent=2))
+    else:
+        text = render(rows, args.format, baseline=args.baseline)
+        if text is not None:
+            print(text, end="")

@@ -1,0 +1,220 @@
+"""A Ray cluster to work on: found or started, checked before anything runs there, and left as it was found.
+
+Whoever reaches a Ray cluster can run any program on it. So the one that is started here listens to this machine alone
+and wants a token that only this process knows, and an existing one is refused if it answers strangers.
+"""
+
+import ipaddress
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+import psutil
+
+from dsacc.errors import ConfigError
+from dsacc.experiments.backends.local import cores
+from dsacc.runs.folder import differences, versions
+
+OBJECT_STORE = 80_000_000  # bytes; nothing but names and sentences goes through it
+KNOCK = 60.0  # seconds to see whether a cluster answers without a token
+PROBE = 120.0  # seconds for a node to answer; it may have to start a process first
+TOKEN_HELP = (
+    "start all its nodes with RAY_AUTH_MODE=token and one token in RAY_AUTH_TOKEN or ~/.ray/auth_token "
+    "(`ray get-auth-token --generate`)"
+)
+
+
+def import_ray() -> Any:
+    try:
+        ray: Any = import_module("ray")
+    except ImportError as error:
+        raise ConfigError("--backend ray needs Ray; install it with pip install 'dsacc[ray]'") from error
+    # It would print pages of a raylet's log on standard output whenever a node is lost; we say that in a sentence.
+    ray._private.worker.print_to_stdstream = lambda *_, **__: None
+    return ray
+
+
+@contextmanager
+def connected(address: str | None, workers: int | None, allow_open: bool) -> Iterator[Any]:
+    """Ray, connected: to `address`, or RAY_ADDRESS, or (with neither, or `local`) to a cluster that ends with us."""
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    with _own(workers) if address == "local" else _existing(address, allow_open) as ray:
+        yield ray
+
+
+@contextmanager
+def _own(workers: int | None) -> Iterator[Any]:
+    before = dict(os.environ)
+    folder = _folder()
+    os.environ.update(
+        RAY_USAGE_STATS_ENABLED="0",
+        RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",  # Ray's switch, read when it is imported, to listen on 127.0.0.1 alone
+        RAY_AUTH_MODE="token",
+        RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0",  # leave CUDA_VISIBLE_DEVICES as it is, without a warning about it
+        RAY_worker_niceness="0",  # as the local pool; 15 would wait for every other program
+    )
+    os.environ.pop("RAY_ADDRESS", None)
+    if not os.environ.get("RAY_AUTH_TOKEN") and not os.environ.get("RAY_AUTH_TOKEN_PATH"):
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    ray = import_ray()
+    _reread(ray)
+    try:
+        ray.init(
+            address="local",
+            num_cpus=workers or len(cores()),
+            include_dashboard=False,
+            object_store_memory=OBJECT_STORE,
+            log_to_driver=False,
+            logging_level="error",
+            _temp_dir=folder,
+        )
+        yield ray
+    finally:
+        ray.shutdown()
+        for name in set(os.environ) - set(before):
+            del os.environ[name]
+        os.environ.update(before)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folder() -> str:
+    """For Ray's logs and sockets, whose paths have at most 107 bytes; those of killed processes are removed."""
+    temp = Path("/tmp") if os.path.isdir("/tmp") else Path(tempfile.gettempdir())
+    for old in temp.glob("dsacc-ray-*-*"):
+        with suppress(OSError, ValueError):
+            mine = old.lstat().st_uid == os.getuid() and not old.is_symlink()
+            if mine and not psutil.pid_exists(int(old.name.split("-")[2])):
+                shutil.rmtree(old, ignore_errors=True)
+    return tempfile.mkdtemp(prefix=f"dsacc-ray-{os.getpid()}-", dir=temp)
+
+
+@contextmanager
+def _existing(address: str, allow_open: bool) -> Iterator[Any]:
+    if "://" in address:
+        raise ConfigError(
+            f"--address is HOST:PORT of the cluster's head, or auto, not {address}: run the command on one of its nodes"
+        )
+    ray = import_ray()
+    if address != "auto":
+        answer = knock(address)
+        if answer == "silent":
+            raise ConfigError(
+                f"no Ray cluster answers at {address}; start one, or leave --address out for one of our own"
+            )
+        if answer == "token":
+            os.environ["RAY_AUTH_MODE"] = "token"  # Ray then looks for the token itself, also in ~/.ray
+            if knock(address, stranger=False) != "open":
+                raise ConfigError(
+                    f"the Ray cluster {address} wants a token, and ours is missing or another; put the one that it was "
+                    "started with into RAY_AUTH_TOKEN or ~/.ray/auth_token"
+                )
+            _reread(ray)
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="error")
+    except Exception as error:  # Ray raises ConnectionError, RuntimeError, ValueError and its own
+        said = " ".join(str(error).split())
+        raise ConfigError(f"the Ray cluster {address} cannot be used: {said[:300]}") from error
+    try:
+        gcs = ray.get_runtime_context().gcs_address  # where it listens, whatever it was called
+        if not allow_open and not is_loopback(gcs) and knock(gcs) == "open":
+            raise ConfigError(
+                f"the Ray cluster {gcs} can be used by everybody who reaches it, without a token; {TOKEN_HELP}, or "
+                "say --allow-open-cluster if its network is closed"
+            )
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _reread(ray: Any) -> None:
+    """Have Ray notice a mode that was set after it was imported."""
+    with suppress(AttributeError):
+        ray._raylet.Config.initialize("")
+
+
+def is_loopback(address: str) -> bool:
+    """Is a HOST:PORT of this machine alone? Ray then listens there and nowhere else."""
+    host = address.rpartition(":")[0].strip("[]")
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def knock(address: str, stranger: bool = True) -> Literal["open", "token", "silent"]:
+    """Ask the cluster something, as somebody without a token would, or with ours."""
+    host, _, port = address.rpartition(":")
+    env = {**os.environ, "RAY_ADDRESS": address}
+    if stranger:
+        env = {k: v for k, v in env.items() if not k.startswith("RAY_AUTH_")} | {"RAY_AUTH_MODE": "disabled"}
+    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--skip-version-check"]
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()  # Ray itself would try for long
+        asked = subprocess.run([*command, "--address", address], env=env, capture_output=True, timeout=KNOCK)
+    except (OSError, ValueError, OverflowError, subprocess.TimeoutExpired):
+        return "silent"
+    if asked.returncode == 0:
+        return "open"
+    return "token" if b"AuthenticationError" in asked.stderr else "silent"
+
+
+def check_nodes(ray: Any, out: Path) -> None:
+    """Every node must see OUT, with this dsacc and Python; a sentence names the first that does not."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    token = secrets.token_hex(8)
+    file = out / f"seen-by-all-{token}"
+    file.write_text(token)
+    try:
+        nodes = living(ray)
+        ask = ray.remote(num_cpus=0, max_retries=0)(look)
+        answers = {
+            node: ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(str(file))
+            for node in nodes
+        }
+        for node, answer in answers.items():
+            try:
+                seen, there = ray.get(answer, timeout=PROBE)
+            except Exception as error:
+                said = " ".join(str(error).split())[-300:]
+                raise ConfigError(f"node {nodes[node]} of the Ray cluster cannot run dsacc: {said}") from error
+            _judge(nodes[node], seen == token, there, out)
+    finally:
+        with suppress(OSError):
+            file.unlink()
+
+
+def look(file: str) -> tuple[str | None, dict[str, str]]:
+    """On a node: what is in the file, and the versions of what counts."""
+    try:
+        return Path(file).read_text(), versions()
+    except OSError:
+        return None, versions()
+
+
+def _judge(node: str, sees: bool, there: dict[str, str], out: Path) -> None:
+    here = versions()
+    if not sees:
+        raise ConfigError(f"node {node} of the Ray cluster does not see {out}; choose an --out that all nodes share")
+    for name in ("python", "dsacc"):
+        if there.get(name) != here.get(name):
+            raise ConfigError(
+                f"node {node} of the Ray cluster has {name} {there.get(name)}, and this machine {here.get(name)}; "
+                "install the same on all"
+            )
+    if changed := differences(there, here):
+        warnings.warn(f"runs on node {node} will not be bit for bit those of this machine: {changed}", stacklevel=2)
+
+
+def living(ray: Any) -> dict[str, str]:
+    """The nodes that are there, by id: what to call each in a sentence."""
+    return {n["NodeID"]: f"{n['NodeManagerHostname']} ({n['NodeManagerAddress']})" for n in ray.nodes() if n["Alive"]}

@@ -1,0 +1,128 @@
+"""An experiment from its plan to its table. The same call again goes on where the last one ended, however it ended."""
+
+import json
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from dsacc.errors import DsaccError, RunError
+from dsacc.evaluation.formats import render
+from dsacc.evaluation.store import read_rows
+from dsacc.experiments.backends import Backend, Outcome
+from dsacc.experiments.plan import Plan, Run, Tests, read_plan, why_not_grown, write_plan
+from dsacc.experiments.status import duration
+from dsacc.experiments.task import is_done, run_folder
+from dsacc.runs import write_atomically
+from dsacc.runs.lock import HEARTBEAT, RunLock
+
+Row = dict[str, Any]
+
+
+def run_experiment(
+    plan: Plan, out: Path, backend: Backend, say: Callable[[str], None], console: Console | None = None
+) -> list[Row]:
+    """Perform what is not done yet, collect the rows into OUT/results.json and print the table.
+
+    Raises a DsaccError at the end if runs failed, after the others were finished and each was named with its error.
+    """
+    check_folder(plan, out)
+    with _Held(out):
+        check_folder(plan, out)  # again: another driver may have had it since
+        write_plan(plan, out)
+        left = [run.name for run in plan.runs if not is_done(run, plan.tests, out)]
+        done = len(plan.runs) - len(left)
+        runs = f"{len(plan.runs)} run{'s' if len(plan.runs) > 1 else ''}"
+        say(f"{out}: {runs}, {done} done; `dsacc status {out}` shows them")
+        failed: list[Outcome] = []
+
+        def told(outcome: Outcome) -> None:
+            nonlocal done
+            done += outcome.ok
+            failed.extend([] if outcome.ok else [outcome])
+            how = f"done in {duration(outcome.seconds)}" if outcome.ok else f"failed: {outcome.error}"
+            say(f"[{done}/{len(plan.runs)}] {outcome.name} {how}")
+
+        if left:
+            backend.execute(plan, out, left, told)
+        rows = collect(plan, out)
+        write_atomically(out / "results.json", (json.dumps(rows, indent=2) + "\n").encode())
+        print_results(plan, rows, console)
+        say(f"results: {out / 'results.json'}")
+    if failed:
+        for outcome in failed:
+            tried = f" (tried {outcome.attempts} times)" if outcome.attempts > 1 else ""
+            say(f"failed{tried}: {outcome.name}: {outcome.error}")
+        raise DsaccError(f"{len(failed)} of {len(plan.runs)} runs failed; the same command tries them again")
+    return rows
+
+
+def check_folder(plan: Plan, out: Path) -> None:
+    """Refuse a folder with other things in it, or with a plan that this one does not continue."""
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise RunError(f"{out} is a file, not an experiment's folder; choose another --out")
+    if not (out / "plan.json").exists():
+        if any(path.name != "lock" for path in out.iterdir()):
+            raise RunError(f"{out} holds files but no experiment; choose another --out")
+        return
+    if change := why_not_grown(read_plan(out), plan):
+        raise RunError(
+            f"{out} holds another experiment ({change}); it may grow in runs, steps and tests, and else wants another "
+            "--out"
+        )
+
+
+def collect(plan: Plan, out: Path) -> list[Row]:
+    """The rows of all runs that are done, in the plan's order, each with its run's name and its variant."""
+    rows: list[Row] = []
+    for run in plan.runs:
+        if is_done(run, plan.tests, out):
+            found = read_rows(run_folder(out, run) / "evaluations")
+            rows += [{**row, "run": run.name, "variant": run.label} for row in found if _asked(row, run, plan.tests)]
+    return rows
+
+
+def _asked(row: Row, run: Run, tests: Tests) -> bool:
+    """Is it one of the plan's? Others may have tested the run in other ways since."""
+    return (
+        row["shift"] in tests.shifts
+        and row["policy"] in tests.policy
+        and row.get("eval_seed") == tests.seed
+        and (row["shift"] == "id" or (row.get("severity") in tests.severity and row.get("mode") == tests.mode))
+        and row.get("where") is None
+        and len(row["returns"]) >= tests.episodes
+        and (row.get("step") == run.steps or tests.every is not None)
+    )
+
+
+def print_results(plan: Plan, rows: list[Row], console: Console | None = None) -> None:
+    """The table of the final agents; a variant counts as an agent of its own."""
+    runs = {run.name: run for run in plan.runs}
+    final = [{**row, "agent": runs[row["run"]].title} for row in rows if row["step"] == runs[row["run"]].steps]
+    if not final:
+        return
+    render(final, "table", console=console)
+
+
+class _Held(AbstractContextManager["_Held"]):
+    """The experiment's lock, with a heartbeat of its own: two drivers on one folder would start every run twice."""
+
+    def __init__(self, out: Path) -> None:
+        self._lock = RunLock.acquire(out)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+        self._thread.start()
+
+    def _beat(self) -> None:
+        while not self._over.wait(HEARTBEAT / 3):
+            self._lock.beat()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._lock.release()

@@ -1,0 +1,172 @@
+"""What a plan will take here: runs, memory, disk, and the time, from some dozens of steps and updates."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from dsacc.config import AGENTS, Config
+from dsacc.experiments.place import Place, find_place
+from dsacc.experiments.plan import Plan, Run
+from dsacc.experiments.status import duration, read_standings
+from dsacc.experiments.task import is_done, use_one_thread
+from dsacc.replay import free_memory
+from dsacc.runs import model_bytes
+from dsacc.runs.files import size
+
+SECONDS = 2.0  # for each of the two measurements of a kind of run
+GROUP_FROM = 30  # more runs than this are shown by game and agent
+TEST_BATCH = 16  # what the network is shown in a test
+# The settings that decide how long a step takes, beside what is seen. A constraint adds 1 to 3 %, less than the error.
+COSTLY = (
+    "envs", "replay_compression", "batch_size", "n_step", "encoder", "shared_trunk", "hidden",
+    "hidden_layers", "q_clip",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds of one agent step at random, of one by the policy, of an update, of a test's forward pass; bytes of an
+    agent on the disk."""
+
+    random: float
+    step: float
+    update: float
+    test: float
+    agent_bytes: int
+
+
+@dataclass(frozen=True)
+class Need:
+    """What one run takes from its beginning."""
+
+    seconds: float
+    test_seconds: float  # at most, where the environment limits a test game; else 0
+    memory: int
+    disk: int
+
+
+def kind_of(run: Run) -> tuple[Any, ...]:
+    """Runs of one kind take the same time for a step."""
+    return (find_place(run.source or run.env).spec, *(getattr(run.config, name) for name in COSTLY))
+
+
+def measure(run: Run) -> Pace:
+    """Time some steps and updates of a run, in this process, on one thread."""
+    use_one_thread()
+    from dsacc.dsac import DSAC
+
+    config, envs = run.config, run.config.envs
+    warm = max(2 * config.n_step * envs, 64)  # random steps, enough to draw minibatches from
+    settings = {**run.settings, "random_steps": warm, "replay_size": max(4_096, (config.n_step + 1) * envs)}
+    model = DSAC(run.source or run.env, AGENTS[run.agent], run.preset, run.seed, **settings)
+    trainer = model.prepare(1)
+    began = time.perf_counter()
+    while trainer.step < warm + config.n_step * envs + envs:
+        trainer.collect(envs)
+    random = (time.perf_counter() - began) / trainer.step
+    step = _seconds(lambda: trainer.collect(envs)) / envs
+    update = _seconds(trainer.learn)
+    seen = model.observations.encode(model.envs[0].reset(seed=0)[0]).repeat(TEST_BATCH, 0)
+    test = _seconds(lambda: model.learner.policy_logits(trainer._tensor(seen)), SECONDS / 4)
+    for env in model.envs:
+        env.close()
+    return Pace(random, step, update, test, len(model_bytes(model._model_file())))
+
+
+def _seconds(action: Callable[[], object], budget: float = SECONDS) -> float:
+    """The median of as many calls as fit into the budget, at least three; the first is not counted."""
+    action()
+    times: list[float] = []
+    until = time.perf_counter() + budget
+    while len(times) < 3 or (time.perf_counter() < until and len(times) < 200):
+        began = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - began)
+    return sorted(times)[len(times) // 2]
+
+
+def need_of(run: Run, plan: Plan, pace: Pace) -> Need:
+    config, place = run.config, find_place(run.source or run.env)
+    random = min(config.random_steps, run.steps)
+    learning = run.steps - random
+    updates = learning / config.train_every * config.updates
+    seconds = random * pace.random + learning * pace.step + updates * pace.update
+    tests = 0.0
+    if place.test_steps is not None:
+        times = 1 if plan.tests.every is None else run.steps // plan.tests.every + 1
+        rounds = -(-plan.tests.episodes // TEST_BATCH)
+        games = rounds * pace.test + plan.tests.episodes * pace.random
+        tests = times * plan.tests.conditions * place.test_steps * games
+    return Need(seconds, tests, place.memory(config, run.steps), _disk(config, place, run.steps, pace))
+
+
+def _disk(config: Config, place: Place, steps: int, pace: Pace) -> int:
+    """Two checkpoints of the agent, and the replay, whose pictures are packed on the disk."""
+    packed = dataclasses.replace(config, replay_compression="lz4" if place.is_image else "none")
+    return 2 * pace.agent_bytes + place.memory(packed, steps) - place.memory(packed, 0)
+
+
+def print_estimate(plan: Plan, out: Path, workers: int, console: Console) -> None:
+    """The runs, what is done of them, and what the rest will take here. Writes nothing."""
+    standings = {s.run: s for s in read_standings(out)} if (out / "plan.json").is_file() else {}
+    left = [run for run in plan.runs if not is_done(run, plan.tests, out)]
+    parts = {run.name: min(standings[run.name].step / run.steps, 1.0) for run in left if run.name in standings}
+    paces: dict[tuple[Any, ...], Pace] = {}
+    for run in left:
+        if kind_of(run) not in paces:
+            paces[kind_of(run)] = measure(run)
+    needs = {run.name: need_of(run, plan, paces[kind_of(run)]) for run in left}
+    console.print(_table(plan, needs, parts))
+    tests = f"{plan.tests.conditions} tests each of {plan.tests.episodes} episodes"
+    lines = [f"{len(plan.runs)} runs, {len(plan.runs) - len(left)} done, {len(left)} to do; {tests}"]
+    for line in lines + (_sums(needs, parts, workers) if left else []):
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def _sums(needs: Mapping[str, Need], parts: Mapping[str, float], workers: int) -> list[str]:
+    training = [need.seconds * (1 - parts.get(name, 0.0)) for name, need in needs.items()]
+    most, free = max(need.memory for need in needs.values()), free_memory()
+    together = max(min(workers, len(needs), free // most), 1)
+    here = max(sum(training) / together, max(training))
+    tests = sum(need.test_seconds for need in needs.values()) / together
+    return [
+        f"time: {duration(sum(training))} of training on one core, {duration(here)} here with {together} side by side"
+        + (f"; tests add {duration(tests)} at most" if tests else ""),
+        f"memory: {size(most)} for the largest run; {size(free)} are free",
+        f"disk: up to {size(sum(need.disk for need in needs.values()))}",
+        "This is an estimate, from a few seconds of steps and updates on one core.",
+    ]
+
+
+def _table(plan: Plan, needs: Mapping[str, Need], parts: Mapping[str, float]) -> Table:
+    """A line a run, or a line a game and agent where there are many."""
+    grouped = len(plan.runs) > GROUP_FROM
+    table = Table(title=plan.name, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for column in ("environment", "agent"):
+        table.add_column(column, overflow="fold")
+    for column in ("seeds" if grouped else "seed", "steps", "memory", "disk", "hours", "done"):
+        table.add_column(column, justify="right", no_wrap=True)
+    groups: dict[tuple[Any, ...], list[Run]] = {}
+    for run in plan.runs:
+        groups.setdefault((run.env, run.title, None if grouped else run.seed), []).append(run)
+    for (env, title, seed), runs in groups.items():
+        left = [needs[run.name] for run in runs if run.name in needs]
+        each = (size(left[0].memory), size(left[0].disk), f"{left[0].seconds / 3600:.2g}") if left else ("", "", "")
+        seeds = str(len(runs)) if grouped else str(seed)
+        table.add_row(env, title, seeds, f"{runs[0].steps:,}", *each, _progress(runs, needs, parts))
+    return table
+
+
+def _progress(runs: Sequence[Run], needs: Mapping[str, Need], parts: Mapping[str, float]) -> str:
+    if len(runs) == 1:
+        name = runs[0].name
+        return f"{parts.get(name, 0.0):.0%}" if name in needs else "yes"
+    begun = sum(parts.get(run.name, 0.0) > 0 for run in runs)
+    return f"{sum(run.name not in needs for run in runs)}/{len(runs)}" + (f", {begun} begun" if begun else "")

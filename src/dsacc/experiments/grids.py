@@ -1,0 +1,262 @@
+"""Grids: small TOML files that say games x agents x variants x seeds, and the built-in ones.
+
+```toml
+envs = ["Breakout", "UpNDown"]
+agents = ["dsac", "dsac-m"]
+seeds = 3                       # 0, 1, 2; or a list
+steps = 100_000
+preset = "efficient"            # left out: efficient for pictures, else classic
+[settings]                      # fields of dsacc.config.Config, for all runs
+n_step = 5
+[[variants]]                    # each multiplies the grid; without any, the grid is run as it is
+label = "no noise"
+agents = ["dsac-m"]             # left out: all of the grid's
+settings = { perturbation = "none" }
+[tests]
+shifts = ["id", "snow"]         # also: severity, mode, episodes, policy, seed, every
+```
+"""
+
+import difflib
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from dsacc.config import AGENTS, PRESETS, Config, field_type
+from dsacc.errors import BadInput, ConfigError
+from dsacc.experiments.place import Place, find_place
+from dsacc.experiments.plan import Plan, Run, Tests
+from dsacc.shifts import find_kind
+
+KEYS = ("envs", "agents", "seeds", "steps", "preset", "settings", "variants", "tests")
+VARIANT_KEYS = ("label", "agents", "settings")
+TEST_KEYS = ("shifts", "severity", "mode", "episodes", "policy", "seed", "every")
+MODES = ("independent", "frozen", "falling")
+POLICIES = ("greedy", "sampled")
+_MAY_BE_NONE = {f.name for f in fields(Config) if field_type(f)[1]}  # written "none": TOML has no null
+OWN_KEYS = ("env", "constraint", "seed")  # fields of Config that the grid has keys of its own for
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What the command line says instead of the file."""
+
+    envs: Sequence[str] | None = None
+    agents: Sequence[str] | None = None
+    seeds: int | None = None
+    steps: int | None = None
+    preset: str | None = None
+
+    def given(self) -> dict[str, Any]:
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in vars(self).items() if v is not None}
+
+
+def builtin_names() -> list[str]:
+    return sorted(p.name.removesuffix(".toml") for p in _builtin().iterdir() if p.name.endswith(".toml"))
+
+
+def load_plan(source: str | Path, overrides: Overrides | None = None) -> Plan:
+    """A plan from a built-in grid's name or a TOML file; every mistake is one sentence with the file and the key."""
+    text, where, name = _text(source)
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{where} is not TOML: {error}") from error
+    given = {} if overrides is None else overrides.given()
+    return _Reader(where, {**content, **given}, given).plan(name)
+
+
+def _builtin() -> Any:
+    return resources.files("dsacc.experiments") / "grids"
+
+
+def _text(source: str | Path) -> tuple[str, str, str]:
+    """Text, what to call it in a sentence, and the plan's name."""
+    path = Path(source)
+    if str(source) in builtin_names():
+        return (_builtin() / f"{source}.toml").read_text(encoding="utf-8"), f"the grid {str(source)!r}", str(source)
+    if path.suffix != ".toml":
+        near = difflib.get_close_matches(str(source), builtin_names(), n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(builtin_names())}, or give a .toml file"
+        raise ConfigError(f"there is no grid {str(source)!r}; {hint}")
+    try:
+        return path.read_text(encoding="utf-8"), str(path), path.stem
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read ({getattr(error, 'strerror', None) or error})") from error
+
+
+class _Reader:
+    """One file's content on its way to a plan. `given` are the keys that the command line replaced."""
+
+    def __init__(self, where: str, content: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+        self.where, self.content, self.given = where, content, given
+
+    def plan(self, name: str) -> Plan:
+        content = self.content
+        self._known(content, KEYS, "")
+        envs, agents = self._texts(content, "envs", "", None), self._texts(content, "agents", "", None)
+        self._agents(agents, "agents")
+        steps = self._whole(content, "steps", "", None, 1)
+        preset = content.get("preset")
+        if preset is not None and preset not in PRESETS:
+            raise self._wrong("preset", f"is one of {', '.join(PRESETS)}, not {preset!r}")
+        settings = self._settings(content, "settings")
+        tests = self._tests(content.get("tests", {}))
+        places = [self._place(env, tests) for env in envs]
+        runs: dict[str, Run] = {}
+        notes = []
+        for place in places:
+            for variant in self._variants():
+                for agent in [a for a in agents if a in (variant.get("agents") or agents)]:
+                    for seed in self._seeds():
+                        run = Run(
+                            place.name, agent, seed, steps, preset or place.preset,
+                            {**settings, **variant.get("settings", {})}, variant.get("label", ""),
+                            "" if place.source == place.name else place.source,
+                        )  # fmt: skip
+                        self._check(run)
+                        if run.name in runs:
+                            notes.append(
+                                f"{_called(run)} has the settings of {_called(runs[run.name])}: it is run once"
+                            )
+                        runs.setdefault(run.name, run)
+        if not runs:
+            raise ConfigError(f"{self.where} has no runs: no variant is for {', '.join(agents)}")
+        return Plan(name, tuple(runs.values()), tests, tuple(notes))
+
+    # --- parts ---
+
+    def _seeds(self) -> list[int]:
+        seeds = self.content.get("seeds", 1)
+        if isinstance(seeds, int) and not isinstance(seeds, bool) and seeds >= 1:
+            return list(range(seeds))
+        fine = isinstance(seeds, list) and seeds and all(type(s) is int and s >= 0 for s in seeds)
+        if not fine or len(set(seeds)) != len(seeds):
+            raise self._wrong("seeds", f"is a number of seeds, or a list of different ones of 0 or more, not {seeds!r}")
+        return list(seeds)
+
+    def _variants(self) -> list[dict[str, Any]]:
+        variants = self.content.get("variants", [{}])
+        if not isinstance(variants, list) or not variants or not all(isinstance(v, dict) for v in variants):
+            raise self._wrong("variants", "is written as [[variants]], once for each")
+        for i, variant in enumerate(variants, start=1):
+            if variant:
+                at = f"variants[{i}]."
+                self._known(variant, VARIANT_KEYS, at)
+                if not isinstance(variant.get("label"), str) or not variant["label"].strip():
+                    raise self._wrong(f"{at}label", "is a text that names the variant")
+                if "agents" in variant:
+                    self._agents(self._texts(variant, "agents", at, None), f"{at}agents")
+                self._settings(variant, f"{at}settings")
+        labels = [v.get("label") for v in variants]
+        if len(set(labels)) != len(labels):
+            raise self._wrong("variants", "has two of one label")
+        return variants
+
+    def _settings(self, table: Mapping[str, Any], at: str) -> dict[str, Any]:
+        settings = table.get("settings", {})
+        if not isinstance(settings, dict):
+            raise self._wrong(at, f"is a table of settings, not {settings!r}")
+        for name in OWN_KEYS:
+            if name in settings:
+                key = {"env": "envs", "constraint": "agents", "seed": "seeds"}[name]
+                raise self._wrong(f"{at}.{name}", f"is given by {key}")
+        return {k: None if v == "none" and k in _MAY_BE_NONE else v for k, v in settings.items()}
+
+    def _tests(self, table: Any) -> Tests:
+        if not isinstance(table, dict):
+            raise self._wrong("tests", "is a table, [tests]")
+        self._known(table, TEST_KEYS, "tests.")
+        severities = table.get("severity", ["paper"])
+        severities = severities if isinstance(severities, list) else [severities]
+        if not severities or not all(s == "paper" or (type(s) is int and 1 <= s <= 5) for s in severities):
+            raise self._wrong("tests.severity", f"is 'paper', 1 to 5, or a list of these, not {table['severity']!r}")
+        mode = table.get("mode", "independent")
+        if mode not in MODES:
+            raise self._wrong("tests.mode", f"is one of {', '.join(MODES)}, not {mode!r}")
+        policies = self._texts(table, "policy", "tests.", ["greedy"])
+        for policy in policies:
+            if policy not in POLICIES:
+                raise self._wrong("tests.policy", f"is one of {', '.join(POLICIES)}, or both, not {policy!r}")
+        return Tests(
+            shifts=tuple(self._texts(table, "shifts", "tests.", ["id"])),
+            severity=tuple(severities),
+            mode=mode,
+            episodes=self._whole(table, "episodes", "tests.", 10, 1),
+            policy=tuple(policies),
+            seed=self._whole(table, "seed", "tests.", 0, 0),
+            every=self._whole(table, "every", "tests.", 0, 1) or None if "every" in table else None,
+        )
+
+    def _place(self, env: str, tests: Tests) -> Place:
+        try:
+            place = find_place(env)
+        except BadInput as error:
+            raise self._wrong("envs", str(error), joint=": ") from error
+        except Exception as error:
+            raise self._wrong("envs", f"{env} cannot be made ({error!r})", joint=": ") from error
+        for shift in tests.shifts:
+            try:
+                check_shift(shift, place)
+            except ConfigError as error:
+                raise self._wrong("tests.shifts", f"for {env}: {error}", joint=" ") from error
+        return place
+
+    def _check(self, run: Run) -> None:
+        try:
+            run.config  # noqa: B018 - built to see whether it can be
+        except ConfigError as error:
+            key = "settings" if not run.label else f"settings of variant {run.label!r}"
+            raise self._wrong(key, str(error), joint=": ") from error
+
+    # --- checks ---
+
+    def _agents(self, agents: Sequence[str], key: str) -> None:
+        for agent in agents:
+            if agent not in AGENTS:
+                raise self._wrong(key, f"is one of {', '.join(AGENTS)}, not {agent!r}")
+
+    def _known(self, table: Mapping[str, Any], known: Sequence[str], at: str) -> None:
+        for key in table:
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+                raise ConfigError(f"{self.where}: unknown key {at}{key}; {hint}")
+
+    def _texts(self, table: Mapping[str, Any], key: str, at: str, default: list[str] | None) -> list[str]:
+        """A list of different texts; one text may stand alone."""
+        if key not in table and default is None:
+            raise self._wrong(at + key, "is missing")
+        values = table.get(key, default)
+        values = [values] if isinstance(values, str) else values
+        if not isinstance(values, list) or not values or not all(isinstance(v, str) and v for v in values):
+            raise self._wrong(at + key, f"is a list of texts, not {values!r}")
+        if len(set(values)) != len(values):
+            raise self._wrong(at + key, "has one twice")
+        return values
+
+    def _whole(self, table: Mapping[str, Any], key: str, at: str, default: int | None, low: int) -> int:
+        if key not in table and default is None:
+            raise self._wrong(at + key, "is missing")
+        value = table.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or value < low:
+            raise self._wrong(at + key, f"is a whole number of at least {low}, not {value!r}")
+        return value
+
+    def _wrong(self, key: str, what: str, joint: str = " ") -> ConfigError:
+        if key in self.given:
+            return ConfigError(f"--{key}{joint}{what}")
+        return ConfigError(f"{self.where}: {key}{joint}{what}")
+
+
+def check_shift(shift: str, place: Place) -> None:
+    """Refuse a kind of shift that there is not, or not for what this environment shows."""
+    if shift != "id":
+        find_kind(shift, "picture" if place.is_image else "vector")
+
+
+def _called(run: Run) -> str:
+    return f"{run.title} on {run.env}, seed {run.seed}"

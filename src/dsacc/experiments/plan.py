@@ -1,0 +1,168 @@
+"""What an experiment consists of: runs, and how each is tested. Plain data, written to OUT/plan.json."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dsacc.config import AGENTS, Config, make_config
+from dsacc.errors import BadInput, RunError
+from dsacc.runs import read_json, write_atomically
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run. Its name follows from its settings as `dsacc train` makes it; steps, label and source do not
+    count, so that a run may grow and be called something else."""
+
+    env: str  # the environment's own name, as config.json has it
+    agent: str
+    seed: int
+    steps: int  # agent steps
+    preset: str
+    settings: Mapping[str, Any] = field(default_factory=dict)  # fields of Config over the preset
+    label: str = ""  # the variant of the grid
+    source: str = ""  # what makes the environment where that is not its name: module:Id-v0
+
+    @cached_property
+    def config(self) -> Config:
+        return make_config(
+            self.preset, **{**self.settings, "env": self.env, "constraint": AGENTS[self.agent], "seed": self.seed}
+        )
+
+    @cached_property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.config.run_name
+
+    @property
+    def title(self) -> str:
+        """The agent as tables show it: `dsac-m`, or `dsac-m, no noise`."""
+        return f"{self.agent}, {self.label}" if self.label else self.agent
+
+
+@dataclass(frozen=True)
+class Tests:
+    """How every run is tested when it is trained and, with `every`, on the way."""
+
+    __test__ = False  # pytest takes a class of this name for a test
+
+    shifts: tuple[str, ...] = ("id",)
+    severity: tuple[str | int, ...] = ("paper",)
+    mode: str = "independent"
+    episodes: int = 10  # full episodes a condition
+    policy: tuple[str, ...] = ("greedy",)
+    seed: int = 0
+    every: int | None = None  # agent steps between tests on the way; None tests at the end alone
+
+    @property
+    def conditions(self) -> int:
+        """Rows that one test of a run gives."""
+        shifted = sum(shift != "id" for shift in self.shifts)
+        return (shifted * len(self.severity) + (len(self.shifts) - shifted)) * len(self.policy)
+
+    @property
+    def key(self) -> str:
+        """Changes when anything here does."""
+        return hashlib.sha256(json.dumps(dataclasses.asdict(self)).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A grid, written out: each run once, in order."""
+
+    name: str
+    runs: tuple[Run, ...]
+    tests: Tests = Tests()
+    notes: tuple[str, ...] = ()  # sentences for the user, about how the grid was read
+
+    def __getitem__(self, name: str) -> Run:
+        for run in self.runs:
+            if run.name == name:
+                return run
+        raise RunError(f"the plan {self.name!r} has no run {name!r}")
+
+    @property
+    def names(self) -> list[str]:
+        return [run.name for run in self.runs]
+
+
+def write_plan(plan: Plan, out: Path) -> None:
+    """OUT/plan.json. The names are written for readers; what counts are the settings."""
+    content = {
+        "format": FORMAT,
+        "name": plan.name,
+        "tests": dataclasses.asdict(plan.tests),
+        "runs": [{"name": run.name, **dataclasses.asdict(run)} for run in plan.runs],
+    }
+    write_atomically(out / "plan.json", (json.dumps(content, indent=1) + "\n").encode())
+
+
+def read_plan(out: Path) -> Plan:
+    """The plan of an experiment's folder, or a sentence."""
+    path = out / "plan.json"
+    content = read_json(path)
+    try:
+        if content["format"] != FORMAT:
+            raise RunError(f"{path} has format {content['format']}, and this dsacc knows {FORMAT}")
+        runs = []
+        for entry in content["runs"]:
+            name = entry.pop("name")
+            run = Run(**entry)
+            if run.name != name:
+                raise RunError(
+                    f"{path} names a run {name} that this dsacc would call {run.name}: a preset or a default has "
+                    "changed since; use the version that wrote it, or choose another --out"
+                )
+            runs.append(run)
+        tests: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in content["tests"].items()}
+        return Plan(str(content["name"]), tuple(runs), Tests(**tests))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise RunError(f"{path} is not a plan, or is damaged ({error!r}); choose another --out") from error
+    except RunError:
+        raise
+    except BadInput as error:
+        raise RunError(f"{path} cannot be used: {error}") from error
+
+
+def why_not_grown(old: Plan, new: Plan) -> str | None:
+    """What `new` lacks of `old`, as a sentence's part; None where it has all of it, and perhaps more."""
+    there = {run.name: run for run in new.runs}
+    missing = [run for run in old.runs if run.name not in there]
+    if missing:
+        fields = [f.name for f in dataclasses.fields(Run) if f.name not in ("label", "source", "steps")]
+        for name in fields:
+            before = {json.dumps(_plain(getattr(run, name))) for run in old.runs}
+            after = {json.dumps(_plain(getattr(run, name))) for run in new.runs}
+            if not before <= after:
+                return f"{name} {_listed(before)} there, {_listed(after)} here"
+        return f"{missing[0].name} is there and not here"
+    for run in old.runs:
+        if there[run.name].steps < run.steps:
+            return f"{run.steps:,} steps of {run.name} there, {there[run.name].steps:,} here"
+    a, b = old.tests, new.tests
+    for name in ("shifts", "severity", "policy"):
+        if not set(getattr(a, name)) <= set(getattr(b, name)):
+            return (
+                f"tests.{name} {_listed(map(str, getattr(a, name)))} there, {_listed(map(str, getattr(b, name)))} here"
+            )
+    for name in ("mode", "seed", "every"):
+        if getattr(a, name) != getattr(b, name):
+            return f"tests.{name} {getattr(a, name)} there, {getattr(b, name)} here"
+    if b.episodes < a.episodes:
+        return f"tests.episodes {a.episodes} there, {b.episodes} here"
+    return None
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _listed(values: Any) -> str:
+    return " ".join(sorted(v.strip('"') for v in values))

@@ -1,0 +1,217 @@
+"""One task: train a run, or go on with it, and test it. It may be called any number of times, on any machine that sees
+the folder: what is finished is not done again.
+
+`python -m dsacc.experiments.task OUT RUN` is the same as a process of its own, which every backend starts.
+"""
+
+import argparse
+import json
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from dsacc.config import AGENTS
+from dsacc.errors import ConfigError, DsaccError, RunError, Stopped
+from dsacc.experiments.plan import Run, Tests, read_plan
+from dsacc.runs import read_json, read_status, write_atomically
+
+HEARTBEAT = 30.0  # seconds between two signs of life while a run is tested
+THREADS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+class TaskFile:
+    """OUT/tasks/NAME.json: how a task stands, also where its run folder cannot say so (it may not exist yet).
+
+    `state` is waiting, training, testing, done, failed or stopped.
+    """
+
+    def __init__(self, out: Path, name: str) -> None:
+        self.path = out / "tasks" / f"{name}.json"
+        self._beaten = time.monotonic()
+
+    def read(self) -> dict[str, Any]:
+        """What it says; empty where there is none, or nothing that can be read."""
+        try:
+            return read_json(self.path)
+        except RunError:
+            return {}
+
+    def begin(self, run: Run, tests: Tests) -> None:
+        attempts = self.read().get("attempts")
+        self._write(
+            {
+                "state": "training",
+                "error": None,
+                "attempts": (attempts if isinstance(attempts, int) else 0) + 1,
+                "host": socket.gethostname(),
+                "pid": os.getpid(),
+                "began": round(time.time(), 1),  # unix seconds
+                "ended": None,
+                "steps": run.steps,
+                "tests": tests.key,
+            }
+        )
+
+    def set(self, state: str, error: str | None = None) -> None:
+        ended = round(time.time(), 1) if state in ("done", "failed", "stopped") else None
+        self._write({**self.read(), "state": state, "error": error, "ended": ended})
+
+    def beat(self) -> None:
+        """A sign of life for readers on other hosts: the file's time."""
+        if time.monotonic() - self._beaten > HEARTBEAT:
+            self._beaten = time.monotonic()
+            with suppress(OSError):  # a missed heartbeat is not worth a run
+                os.utime(self.path)
+
+    def _write(self, content: dict[str, Any]) -> None:
+        write_atomically(self.path, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def run_folder(out: Path, run: Run) -> Path:
+    return out / "runs" / run.name
+
+
+def is_done(run: Run, tests: Tests, out: Path) -> bool:
+    """Trained to its last step and tested as asked. Reads two small files; anything odd is not done."""
+    said = TaskFile(out, run.name).read()
+    if (said.get("state"), said.get("steps"), said.get("tests")) != ("done", run.steps, tests.key):
+        return False
+    folder = run_folder(out, run)
+    try:
+        status = read_status(folder)
+    except RunError:
+        return False
+    return status.get("state") == "finished" and any((folder / "evaluations").glob("*.json"))
+
+
+def perform(run: Run, tests: Tests, out: Path, device: str = "cpu") -> None:
+    """Train the run in OUT/runs/NAME, or go on with it, and test it. Raises what went wrong after writing it down."""
+    if is_done(run, tests, out):
+        return
+    task = TaskFile(out, run.name)
+    task.begin(run, tests)
+    try:
+        from dsacc.dsac import DSAC
+
+        model = DSAC(run.source or run.env, AGENTS[run.agent], run.preset, run.seed, device=device, **run.settings)
+        if model.config != run.config:
+            raise ConfigError(f"{run.name} has other settings here than in its plan; is it the same version of dsacc?")
+        folder = run_folder(out, run)
+        every = {tests.every: lambda model: _evaluate(model, run, tests, folder)} if tests.every else {}
+        model.learn(run.steps, out=folder, every=every)
+        task.set("testing")
+        _evaluate(model, run, tests, folder, tick=task.beat)
+    except (Stopped, KeyboardInterrupt):
+        task.set("stopped")
+        raise
+    except BaseException as error:
+        task.set("failed", describe(error))
+        raise
+    task.set("done")
+
+
+def describe(error: BaseException) -> str:
+    """An error in one line; the type where it is not one of our sentences."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, DsaccError) and text else f"{type(error).__name__}: {text}".rstrip(": ")
+
+
+def _evaluate(model: Any, run: Run, tests: Tests, folder: Path, tick: Callable[[], None] | None = None) -> None:
+    """Rows in FOLDER/evaluations; those that are there are kept."""
+    from dsacc.evaluation import evaluate
+
+    def beat(*_: object) -> None:
+        if tick is not None:
+            tick()
+
+    evaluate(
+        model,
+        shifts=list(tests.shifts),
+        severity=list(tests.severity),
+        mode=tests.mode,
+        episodes=tests.episodes,
+        seed=tests.seed,
+        policy=list(tests.policy),
+        out=folder,
+        tick=beat,
+    )
+
+
+# --- as a process ----------------------------------------------------------------------------------------------------
+
+
+def use_one_thread() -> None:
+    """One thread a run: results do not depend on the machine, and runs side by side do not fight."""
+    os.environ.update(THREADS)
+    import cv2
+    import torch
+
+    torch.set_num_threads(1)
+    cv2.setNumThreads(1)
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends, so that no orphan holds a run's lock (Linux)."""
+    if not sys.platform.startswith("linux"):
+        return
+    import ctypes
+
+    try:
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    except (OSError, AttributeError):
+        return
+    if os.getppid() != parent:  # it ended before we asked
+        os._exit(1)
+
+
+def pin_to(core: int) -> None:
+    with suppress(AttributeError, OSError):  # not Linux, or not allowed: slower, not wrong
+        os.sched_setaffinity(0, {core})
+
+
+def _stopped(number: int, frame: FrameType | None) -> None:
+    raise Stopped(number)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0 done, 1 failed (OUT/tasks says why), 128 + signal stopped."""
+    parser = argparse.ArgumentParser(prog="python -m dsacc.experiments.task", description=__doc__)
+    parser.add_argument("out", type=Path, metavar="OUT", help="the experiment's folder, with its plan.json")
+    parser.add_argument("run", metavar="RUN", help="the run's name")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or mps (default: cpu)")
+    parser.add_argument("--core", type=int, help="processor core to stay on (default: any)")
+    parser.add_argument("--parent", type=int, help="process id of the starter, to end with it (default: live on)")
+    args = parser.parse_args(argv)
+    if args.parent is not None:
+        die_with(args.parent)
+    if args.core is not None:
+        pin_to(args.core)
+    signal.signal(signal.SIGTERM, _stopped)
+    use_one_thread()
+    try:
+        plan = read_plan(args.out)
+        perform(plan[args.run], plan.tests, args.out, args.device)
+    except Stopped as stopped:
+        return 128 + stopped.signal
+    except KeyboardInterrupt:
+        return 130
+    except DsaccError as error:
+        print(f"dsacc: {error}", file=sys.stderr)
+        return 1
+    except Exception:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

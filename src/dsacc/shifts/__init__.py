@@ -1,0 +1,23 @@
+"""What an agent sees, changed at test time: weather, light and sensors, drawn once and fast to apply."""
+
+from dsacc.shifts import photometric, vector, weather  # noqa: F401 - they register their kinds
+from dsacc.shifts.bank import Bank, bank
+from dsacc.shifts.kinds import LEVELS, Change, Drawn, Kind, Severity, as_level, find_kind, names, register
+from dsacc.shifts.schedule import MODES
+from dsacc.shifts.wrapper import Shift
+
+__all__ = [
+    "LEVELS",
+    "MODES",
+    "Bank",
+    "Change",
+    "Drawn",
+    "Kind",
+    "Severity",
+    "Shift",
+    "as_level",
+    "bank",
+    "find_kind",
+    "names",
+    "register",
+]

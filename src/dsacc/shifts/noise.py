@@ -1,0 +1,129 @@
+"""What weather is made of: noise of a given spectrum, gated dots, the blur of something that moves, seamless edges.
+
+Each follows imgaug 0.4.0 in law, quirks included. Everything is drawn from the generator that is passed in.
+"""
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import cv2
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Range = tuple[float, float]
+
+
+def upscale(grid: Array, size: tuple[int, int]) -> Array:
+    """Cubic interpolation to [H, W]; a grid of that size is left alone."""
+    height, width = size
+    return grid if grid.shape == size else cv2.resize(grid, (width, height), interpolation=cv2.INTER_CUBIC)
+
+
+@lru_cache(maxsize=64)
+def _log_frequency(height: int, width: int) -> Array:
+    """log |f| [h, w], f the Euclidean distance from frequency zero on the torus; -inf stands in the first place."""
+    y, x = np.arange(height), np.arange(width)
+    squared = np.minimum(y, height - y)[:, None] ** 2 + np.minimum(x, width - x)[None, :] ** 2
+    squared[0, 0] = 1
+    log: Array = (0.5 * np.log(squared)).astype(np.float32)
+    log.setflags(write=False)
+    return log
+
+
+def frequency_noise(rng: np.random.Generator, size: tuple[int, int], exponent: float, longest: int) -> Array:
+    """n(x) = Re IFFT[ |f|^e z(f) ] scaled to [0, 1], with z = u (1 + i sin θ), u = r cos θ. [H, W] float32.
+
+    r ~ U[0, 1), θ ~ U[0, 2π) for each frequency; the zero frequency is left out. (That z is no proper polar form is the
+    tool's quirk; its factor max(h, w)^2 in r falls out with the scaling.) The noise is made with a longer side of
+    `longest`, no side below 4; if that is smaller than `size`, it is cut to 8 bits and upscaled.
+    """
+    shrink = min(1.0, longest / max(size))
+    height, width = (max(int(side * shrink), 4) for side in size)
+    angle = rng.random((height, width), dtype=np.float32) * np.float32(2 * math.pi)
+    real = rng.random((height, width), dtype=np.float32)
+    real *= np.cos(angle)
+    real *= np.exp(np.float32(exponent) * _log_frequency(height, width))
+    spectrum = np.empty((height, width), np.complex64)
+    spectrum.real, spectrum.imag = real, real * np.sin(angle)
+    spectrum[0, 0] = 0
+    noise: Array = np.fft.ifft2(spectrum).real
+    low, high = noise.min(), noise.max()
+    noise = (noise - low) / (high - low)
+    if noise.shape == size:
+        return noise
+    return upscale((noise * 255).astype(np.uint8), size).astype(np.float32) / np.float32(255)
+
+
+def gated_dots(rng: np.random.Generator, size: tuple[int, int], scale: float, density: float, evenness: float) -> Array:
+    """Bright dots [H, W] uint8, denser here than there.
+
+    On a grid of `scale` times the size each cell is lit with probability `density`, at 255 (|b - 1/2| + 1/2) with
+    b ~ Beta(1/2, 1/2), rounded. That is dimmed by a gate in [0, 1]: 8x8 values of Beta(1, 1 - evenness), upscaled. The
+    grid is then upscaled, so that a smaller scale gives bigger dots.
+    """
+    cells = tuple(max(1, int(side * scale)) for side in size)
+    lit = np.flatnonzero(rng.random(math.prod(cells), dtype=np.float32) < density)
+    # b = sin²(πu/2) for a uniform u, hence |b - 1/2| = |cos πu| / 2
+    light = np.rint(127.5 * (1 + np.abs(np.cos(math.pi * rng.random(lit.size)))))
+    gate = upscale(rng.beta(1.0, 1.0 - evenness, (8, 8)).astype(np.float32), (cells[0], cells[1]))
+    dots = np.zeros(math.prod(cells), np.uint8)
+    dots[lit] = light * np.clip(gate.ravel()[lit], 0, 1)
+    return upscale(dots.reshape(cells), size)
+
+
+def streak(length: int, angle: float) -> Array:
+    """The kernel of a fall, as a correlation: a ramp from 1 down to 0, top to bottom, turned clockwise by `angle`
+    degrees, of sum one. [k, k], k = `length` made odd and at least 3.
+
+    A dot becomes a streak that is brightest at its lower end. Ramp and turned ramp are cut to 8 bits as in the tool.
+    """
+    k = max(length, 3) | 1
+    ramp = np.zeros((k, k), np.uint8)
+    ramp[:, k // 2] = np.linspace(255, 0, k)
+    turn = cv2.getRotationMatrix2D((k // 2, k // 2), -angle, 1.0)
+    kernel: Array = cv2.warpAffine(ramp, turn, (k, k), flags=cv2.INTER_LINEAR).astype(np.float32)
+    kernel /= kernel.sum()
+    return kernel
+
+
+@lru_cache(maxsize=256)
+def _padded(side: int, margin: int, reach: int) -> Array:
+    """Where each place of a padded axis comes from: mirrored for `margin` places, then wrapped round for `reach`."""
+    place = np.arange(-reach, side + 2 * margin + reach) % (side + 2 * margin) - margin
+    place = (side - 1) - np.abs((side - 1) - place % (2 * (side - 1)))
+    place.setflags(write=False)
+    return place
+
+
+def blur_by_fall(dots: Array, kernel: Array | None, margin: tuple[int, int]) -> Array:
+    """Correlate [H, W] with a kernel, on the torus [H + 2 my, W + 2 mx] whose margin mirrors the edges.
+
+    The middle is the correlation with mirrored edges, as in the tool, since the kernel reaches no further than the
+    margin; and the whole has no seam: what leaves it at one side enters at the other, streaks uncut.
+    """
+    (height, width), (my, mx) = dots.shape, margin
+    if kernel is None:
+        return dots[_padded(height, my, 0)][:, _padded(width, mx, 0)]
+    used = np.flatnonzero(kernel.any(axis=0))
+    half = max(kernel.shape[1] // 2 - int(used[0]), int(used[-1]) - kernel.shape[1] // 2)
+    middle = kernel.shape[1] // 2
+    kernel = np.ascontiguousarray(kernel[:, middle - half : middle + half + 1])
+    reach = kernel.shape[0] // 2
+    wide = dots[_padded(height, my, reach)][:, _padded(width, mx, half)]
+    out = cv2.filter2D(wide, -1, kernel)
+    return np.ascontiguousarray(out[reach : reach + height + 2 * my, half : half + width + 2 * mx])
+
+
+def bridge(plane: Array, width: int) -> Array:
+    """A plane [H, W] made endless sideways: `width` columns more, from the mirrored right edge to the left one's."""
+    right = cv2.copyMakeBorder(plane, 0, 0, 0, width, cv2.BORDER_REFLECT_101)
+    left = cv2.copyMakeBorder(plane, 0, 0, width, 0, cv2.BORDER_REFLECT_101)[:, :width]
+    share = np.linspace(0, 1, width + 2, dtype=plane.dtype)[1:-1]
+    right[:, -width:] = (1 - share) * right[:, -width:] + share * left
+    return right
+
+
+def cut(values: Array) -> Array:
+    """To 8 bits, as the tool does it: values outside to the nearest, fractions dropped."""
+    return np.clip(values, 0, 255).astype(np.uint8)

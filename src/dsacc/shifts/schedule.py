@@ -1,0 +1,73 @@
+"""Which change meets which frame: a matter of the seeds and the number of the frame, and of nothing an agent does."""
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from dsacc.errors import ConfigError
+from dsacc.shifts.bank import Bank
+from dsacc.shifts.kinds import Array
+
+Mode = Literal["independent", "frozen", "falling"]
+MODES: tuple[str, ...] = get_args(Mode)
+
+
+class Schedule:
+    """Changes of a bank in the order of the frames that they meet.
+
+    - `independent`: a new one for each frame, as the paper's tool does it.
+    - `frozen`: one an episode.
+    - `falling`: one an episode, in which snow and rain fall and fog drifts from frame to frame.
+    """
+
+    def __init__(self, bank: Bank, mode: str, seed: int) -> None:
+        if mode not in MODES:
+            raise ConfigError(f"mode is {', '.join(MODES[:-1])} or {MODES[-1]}, not {mode!r}")
+        self.bank, self.mode = bank, mode
+        self._seeds, self._episode = [int(seed)], 0
+        self._seed = int(seed)
+        self._begin()
+
+    def begin(self, seed: int | None) -> None:
+        """A new episode: of the seed that resets the environment, or the next one after it."""
+        if seed is None:
+            self._episode += 1
+        else:
+            self._seeds, self._episode = [self._seed, int(seed)], 0
+        self._begin()
+
+    def _begin(self) -> None:
+        key = (self._episode,) if self._episode else ()
+        self._rng = np.random.default_rng(np.random.SeedSequence(self._seeds, spawn_key=key))
+        self._frame = -1
+        self._one = int(self._rng.integers(len(self.bank)))
+
+    def next(self, count: int = 1) -> list[tuple[int, int]]:
+        """For an observation of `count` pictures, oldest first: which member of the bank, and its age in frames.
+
+        All are drawn, also where only the newest is needed, so that no later frame depends on that.
+        """
+        self._frame += 1
+        if self.mode == "independent":
+            return [(int(i), 0) for i in self._rng.integers(len(self.bank), size=count)]
+        ages = [max(self._frame - k, 0) if self.mode == "falling" else 0 for k in reversed(range(count))]
+        return [(self._one, age) for age in ages]
+
+    def apply(self, pick: tuple[int, int], seen: Array) -> Array:
+        member, age = pick
+        return self.bank[member](seen, age)
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "seeds": list(self._seeds),
+            "episode": self._episode,
+            "frame": self._frame,
+            "one": self._one,
+            "rng": self._rng.bit_generator.state,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        self._seeds, self._episode = [int(s) for s in state["seeds"]], int(state["episode"])
+        self._begin()
+        self._frame, self._one = int(state["frame"]), int(state["one"])
+        self._rng.bit_generator.state = state["rng"]

@@ -1,0 +1,36 @@
+"""Shifts of a vector: what a worn or broken sensor gives.
+
+A change works in units in which each entry's range is 2 (`Shift` divides by half the range of the space where that is
+known, and multiplies again), so that one level is as strong for an angle as for a position. Zero stays zero.
+"""
+
+import numpy as np
+
+from dsacc.shifts.kinds import Change, Drawn, Level, register, strength
+
+NOISE = (0.02, 0.05, 0.1, 0.2, 0.4)  # standard deviation, in halves of an entry's range
+DROPOUT = (0.05, 0.1, 0.2, 0.35, 0.5)  # chance of an entry to be lost
+BIAS = (0.02, 0.05, 0.1, 0.2, 0.4)  # in halves of an entry's range
+
+
+def gaussian_noise(rng: np.random.Generator, shape: tuple[int, ...], level: Level) -> Change:
+    """Normal noise on each entry; a new one each frame in the mode `independent`."""
+    noise = rng.standard_normal(shape, np.float32) * np.float32(strength(rng, level, NOISE))
+    return Drawn(lambda seen: seen + noise, noise.nbytes)
+
+
+def dropout(rng: np.random.Generator, shape: tuple[int, ...], level: Level) -> Change:
+    """Entries that read zero."""
+    lost = rng.random(shape) < strength(rng, level, DROPOUT)
+    return Drawn(lambda seen: np.where(lost, np.float32(0), seen), lost.nbytes)
+
+
+def bias(rng: np.random.Generator, shape: tuple[int, ...], level: Level) -> Change:
+    """Every entry too high or too low by the same amount; in the modes `frozen` and `falling` for a whole episode."""
+    offset = rng.choice(np.array([-1, 1], np.float32), shape) * np.float32(strength(rng, level, BIAS))
+    return Drawn(lambda seen: seen + offset, offset.nbytes)
+
+
+register("gaussian_noise", gaussian_noise, on="vector")
+register("dropout", dropout, on="vector")
+register("bias", bias, on="vector")

@@ -1,0 +1,165 @@
+"""`Shift`: any environment, with its observations changed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, cast
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from dsacc.errors import ConfigError, RunError
+from dsacc.shifts.bank import SIZE, UNKEPT, bank
+from dsacc.shifts.kinds import Array, Severity, as_level, find_kind
+from dsacc.shifts.layout import Layout, is_picture, shift_vector, unit_scale
+from dsacc.shifts.schedule import Mode, Schedule
+
+Where = Literal["screen", "observation"]
+Env = gym.Env[Any, Any]
+
+
+class Shift(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
+    """What the agent sees, changed: weather, light and noise for pictures, noise and faults for vectors.
+
+    - `kind`: one of `dsacc.shifts.names()`, or of `names("vector")` for observations of floats.
+    - `severity`: `paper`, the ranges of the paper's tool, or 1 to 5.
+    - `mode`: `independent` draws anew each frame, `frozen` once an episode, `falling` once an episode with what falls
+      or drifts moving on from frame to frame.
+    - `seed` and the seed of `reset` together fix the weather, whatever the agent does. A reset without a seed goes on
+      to the next weather after the last.
+    - `where`: `screen` changes the full screen in colour before it is made small, where the environment has a `lens`
+      for it (our Atari; there it is the default); `observation` changes what the environment gives.
+    - `channels`, 1 or 3, says how many of an observation's channels are one picture, where their number does not.
+
+    Pictures are uint8, from 16 px, [H, W], [H, W, C], [C, H, W] or a stack of these, newest last. In a stack that
+    slides by one a step each picture keeps its weather; in any other, equal pictures share theirs.
+
+    `render()` shows what the agent sees, unless the environment draws into a window of its own (`human`).
+
+    >>> import dsacc
+    >>> env = Shift(dsacc.make_env("dsacc/Catch-v0"), "gaussian_noise", severity=3, seed=1)
+    >>> observation, _ = env.reset(seed=0)
+    >>> observation.shape, int(observation.std()) > int(env.env.reset(seed=0)[0].std())
+    ((84, 84, 3), True)
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        kind: str,
+        severity: Severity | str = "paper",
+        mode: Mode | str = "independent",
+        seed: int = 0,
+        *,
+        where: Where | str | None = None,
+        channels: int | None = None,
+    ) -> None:
+        gym.utils.RecordConstructorArgs.__init__(
+            self, kind=kind, severity=severity, mode=mode, seed=seed, where=where, channels=channels
+        )
+        super().__init__(env)
+        base: Any = env.unwrapped
+        if where is None:
+            where = "screen" if hasattr(base, "lens") else "observation"
+        if where not in ("screen", "observation"):
+            raise ConfigError(f"where is 'screen' or 'observation', not {where!r}")
+        if where == "screen" and not hasattr(base, "lens"):
+            raise ConfigError(f"{type(base).__name__} does not show its screen; use where='observation'")
+        self.where = where
+        self._layout: Layout | None = None
+        self._raw = self._shifted = np.zeros(0, np.uint8)  # the pictures of the last observation, as given and as shown
+        size = SIZE
+        if where == "screen":
+            on_picture, shape = True, base.screen().shape
+        elif on_picture := is_picture(env.observation_space):
+            self._layout = Layout(tuple(env.observation_space.shape or ()), channels)
+            shape = self._layout.pictures[1:]
+        else:
+            self._space = cast("spaces.Box[Any]", env.observation_space)
+            self._scale = unit_scale(self._space)
+            shape, size = self._scale.shape, UNKEPT
+        if channels is not None and self._layout is None:
+            raise ConfigError("channels is for pictures in an observation, and plays no part here")
+        found, level = find_kind(kind, "picture" if on_picture else "vector"), as_level(severity)
+        self._schedule = Schedule(bank(found, level, shape, seed, size), mode, seed)
+        self._settings = {"kind": kind, "severity": level or "paper", "mode": mode, "seed": int(seed), "where": where}
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self._schedule.begin(seed)
+        self._raw = self._raw[:0]
+        with self._through_the_lens():
+            observation, info = self.env.reset(seed=seed, options=options)
+        return self._show(observation), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        with self._through_the_lens():
+            observation, reward, terminated, truncated, info = self.env.step(action)
+        return self._show(observation), reward, terminated, truncated, info
+
+    def render(self) -> Any:
+        if self._layout is None or self.env.render_mode not in (None, "rgb_array"):
+            return self.env.render()
+        if not len(self._raw):
+            raise gym.error.ResetNeeded("there is nothing to render before the first reset")
+        return np.broadcast_to(self._shifted[-1], (*self._shifted.shape[1:3], 3)).copy()
+
+    @contextmanager
+    def _through_the_lens(self) -> Iterator[None]:
+        """Our change before the eye of the environment for the time of one call. A shift around this one comes after
+        it, and the environment itself is left as it was."""
+        if self.where != "screen":
+            yield
+            return
+        base: Any = self.env.unwrapped
+        outer = base.lens
+
+        def lens(screen: Array) -> Array:
+            seen = self._schedule.apply(self._schedule.next()[0], screen)
+            return seen if outer is None else outer(seen)
+
+        base.lens = lens
+        try:
+            yield
+        finally:
+            base.lens = outer
+
+    def _show(self, observation: Any) -> Any:
+        if self.where == "screen":
+            return observation
+        if self._layout is None:
+            member, age = self._schedule.next()[0]
+            change = self._schedule.bank[member]
+            return shift_vector(lambda unit: change(unit, age), observation, self._space, self._scale)
+        raw = self._layout.split(observation)
+        picks = self._schedule.next(len(raw))
+        shifted = np.empty_like(raw)
+        if len(self._raw) and np.array_equal(raw[:-1], self._raw[1:]):  # all or none: a still picture proves nothing
+            shifted[:-1] = self._shifted[1:]
+            shifted[-1] = self._schedule.apply(picks[-1], raw[-1])
+        else:
+            done: dict[bytes, Array] = {}
+            for k in reversed(range(len(raw))):
+                key = raw[k].tobytes()
+                if key not in done:
+                    done[key] = self._schedule.apply(picks[k], raw[k])
+                shifted[k] = done[key]
+        self._raw, self._shifted = raw, shifted
+        return self._layout.join(shifted)
+
+    # --- saving ---
+
+    def state(self) -> dict[str, Any]:
+        """All that the next pictures depend on, beside the environment's own state."""
+        return {
+            "settings": dict(self._settings),
+            "schedule": self._schedule.state(),
+            "raw": self._raw.copy(),
+            "shifted": self._shifted.copy(),
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` gave, with the same settings."""
+        if state["settings"] != self._settings:
+            raise RunError(f"the saved state is of the shift {state['settings']}, and not of {self._settings}")
+        self._schedule.load_state(state["schedule"])
+        self._raw, self._shifted = state["raw"].copy(), state["shifted"].copy()

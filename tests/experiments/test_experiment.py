@@ -1,0 +1,264 @@
+"""Experiments as a user runs them: nothing finished is repeated, one failure stops nobody, a kill loses nothing."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from dsacc.cli import main
+from dsacc.errors import ConfigError, DsaccError
+from dsacc.experiments.backends import Outcome, local
+from dsacc.experiments.driver import run_experiment
+from dsacc.experiments.grids import Overrides, load_plan
+from dsacc.experiments.plan import Plan, read_plan, write_plan
+from dsacc.experiments.task import TaskFile, is_done, perform
+
+HERE = Path(__file__).parents[1]
+GRID = """
+envs = ["CartPole-v1"]
+agents = ["dsac", "dsac-m"]
+steps = 60
+[settings]
+random_steps = 20
+hidden = 16
+batch_size = 8
+log_every = 20
+checkpoint_every = 20
+[tests]
+episodes = 2
+"""
+
+
+@pytest.fixture(autouse=True)
+def _probes_can_be_imported(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]))
+
+
+class Here:
+    """A backend without processes."""
+
+    def execute(self, plan, out, names, told):
+        for name in names:
+            perform(plan[name], plan.tests, out)
+            told(Outcome(name, True, None, 1.0, 1, "here"))
+
+
+def plan_of(text: str, folder: Path) -> Plan:
+    path = folder / "grid.toml"
+    path.write_text(text)
+    return load_plan(path)
+
+
+def contents(folder: Path, *, but: tuple[str, ...] = ("timing.jsonl", "lock")) -> dict[str, str]:
+    """Every file's hash, without what holds wall-clock times or process ids."""
+    files = (p for p in folder.rglob("*") if p.is_file() and p.name not in but)
+    return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(files)}
+
+
+def times(folder: Path) -> dict[str, int]:
+    return {str(p): p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file()}
+
+
+def test_a_task_performed_twice_does_nothing_the_second_time(tmp_path):
+    plan, out = plan_of(GRID, tmp_path), tmp_path / "out"
+    run = plan.runs[1]
+    write_plan(plan, out)
+    perform(run, plan.tests, out)
+    assert is_done(run, plan.tests, out)
+    assert TaskFile(out, run.name).read()["attempts"] == 1
+    before = times(out)
+    perform(run, plan.tests, out)
+    assert times(out) == before
+
+
+def test_a_longer_run_or_another_test_is_not_done(tmp_path):
+    plan, out = plan_of(GRID, tmp_path), tmp_path / "out"
+    run = plan.runs[0]
+    perform(run, plan.tests, out)
+    longer = dataclasses.replace(run, steps=80)
+    assert longer.name == run.name
+    assert not is_done(longer, plan.tests, out)
+    assert not is_done(run, dataclasses.replace(plan.tests, episodes=3), out)
+    perform(longer, plan.tests, out)
+    assert is_done(longer, plan.tests, out)
+    (out / "tasks" / f"{run.name}.json").write_text("{")
+    assert not is_done(longer, plan.tests, out)
+
+
+def test_an_error_before_the_run_folder_exists_is_written_down(tmp_path):
+    plan = plan_of(GRID, tmp_path)
+    run = dataclasses.replace(plan.runs[0], env="Nowhere-v0")
+    with pytest.raises(DsaccError):
+        perform(run, plan.tests, tmp_path)
+    said = TaskFile(tmp_path, run.name).read()
+    assert said["state"] == "failed"
+    assert "there is no environment 'Nowhere-v0'" in said["error"]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_command_runs_a_grid_prints_a_table_and_repeats_nothing(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "grid.toml").write_text(GRID)
+    assert main(["experiment", "grid.toml", "--workers", "2"]) == 0
+    seen = capsys.readouterr()
+    out = tmp_path / "experiments" / "grid"
+    assert "dsac-m" in seen.out
+    assert "2 runs, 0 done" in seen.err
+    assert seen.err.count(" done in ") == 2
+    rows = json.loads((out / "results.json").read_text())
+    assert [(row["agent"], row["shift"], len(row["returns"])) for row in rows] == [
+        ("dsac", "id", 2),
+        ("dsac-m", "id", 2),
+    ]
+    assert {row["run"] for row in rows} == set(read_plan(out).names)
+    runs, before = out / "runs", times(out / "runs")
+    assert main(["experiment", "grid.toml"]) == 0
+    again = capsys.readouterr()
+    assert "2 runs, 2 done" in again.err
+    assert again.out == seen.out
+    assert times(runs) == before
+    assert main(["experiment", "grid.toml", "--dry-run"]) == 0
+    assert "2 runs, 2 done, 0 to do" in capsys.readouterr().out
+    assert main(["experiment", "grid.toml", "--agents", "dsac"]) == 2
+    assert "holds another experiment (agent dsac dsac-m there, dsac here)" in capsys.readouterr().err
+    assert main(["experiment", "grid.toml", "--steps", "30"]) == 2
+    assert "60 steps of" in capsys.readouterr().err
+
+
+def test_an_experiment_grows_in_steps_and_seeds(tmp_path):
+    plan, out = plan_of(GRID, tmp_path), tmp_path / "out"
+    small = run_experiment(plan, out, Here(), print)
+    larger = load_plan(tmp_path / "grid.toml", Overrides(steps=80, seeds=2))
+    rows = run_experiment(larger, out, Here(), print)
+    assert [(len(small), row["step"], row["train_seed"]) for row in rows] == [(2, 80, s) for s in (0, 1, 0, 1)]
+
+
+def test_a_failing_run_is_tried_again_and_named_and_the_others_finish(tmp_path, capsys):
+    grid, out = tmp_path / "grid.toml", tmp_path / "out"
+    grid.write_text(GRID.replace('"CartPole-v1"', '"probes:Broken-v0", "CartPole-v1"'))
+    assert main(["experiment", str(grid), "--out", str(out), "--agents", "dsac"]) == 1
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert lines[-1] == "dsacc: 1 of 2 runs failed; the same command tries them again"
+    assert lines[-2].startswith("failed (tried 2 times): Broken-v0-dsac-s0-")
+    assert lines[-2].endswith(": OSError: the joystick is gone")
+    rows = json.loads((out / "results.json").read_text())
+    assert {row["env"] for row in rows} == {"CartPole-v1"}
+    said = {p.name.split("-")[0]: json.loads(p.read_text()) for p in (out / "tasks").glob("*.json")}
+    assert (said["CartPole"]["state"], said["Broken"]["state"], said["Broken"]["attempts"]) == ("done", "failed", 2)
+    assert main(["status", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "1 finished, 1 failed" in shown
+    assert "OSError: the joystick is gone" in shown
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="children die with their parent on Linux")
+def test_a_killed_driver_leaves_no_process_and_the_next_one_ends_like_an_undisturbed_one(tmp_path):
+    text = GRID.replace("= 60", "= 300").replace("checkpoint_every = 20", "checkpoint_every = 50")
+    plan, whole, torn = plan_of(text, tmp_path), tmp_path / "whole", tmp_path / "torn"
+    run_experiment(plan, whole, Here(), lambda line: None)
+    command = [sys.executable, "-m", "dsacc", "experiment", str(tmp_path / "grid.toml"), "--out", str(torn)]
+    first, second = plan.names
+    driver = subprocess.Popen([*command, "--workers", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: (torn / "runs" / second / "checkpoints" / "newest.json").exists(), driver)
+    children = psutil.Process(driver.pid).children()
+    driver.kill()
+    driver.wait()
+    assert children
+    psutil.wait_procs(children, timeout=30)
+    assert not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in children)
+    assert json.loads((torn / "runs" / second / "status.json").read_text())["state"] == "running"
+    before = times(torn / "runs" / first)
+    said: list[str] = []
+    rows = run_experiment(plan, torn, Here(), said.append)
+    assert "2 runs, 1 done" in said[0]
+    assert times(torn / "runs" / first) == before
+    for name in plan.names:
+        a, b = (contents(out / "runs" / name, but=("timing.jsonl", "lock", "status.json")) for out in (whole, torn))
+        assert a == b
+    assert (torn / "results.json").read_bytes() == (whole / "results.json").read_bytes()
+    assert rows
+
+
+def wait_until(condition, process, seconds: float = 180) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, "it ended too early"
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_stopped_driver_saves_its_runs_and_says_so(tmp_path):
+    plan_of(GRID.replace("= 60", "= 100_000"), tmp_path)
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "dsacc", "experiment", str(tmp_path / "grid.toml"), "--out", str(out)]
+    driver = subprocess.Popen([*command, "--workers", "1"], stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: any(out.glob("runs/*/checkpoints/newest.json")), driver)
+    driver.send_signal(signal.SIGTERM)
+    _, words = driver.communicate(timeout=120)
+    assert driver.returncode == 143
+    assert words.strip().splitlines()[-1] == "dsacc: stopped and saved; the same command goes on"
+    (task,) = (json.loads(p.read_text()) for p in (out / "tasks").glob("*.json"))
+    (status,) = (json.loads(p.read_text()) for p in (out / "runs").glob("*/status.json"))
+    assert (task["state"], status["state"]) == ("stopped", "stopped")
+    assert not (out / "lock").exists()
+
+
+def test_two_drivers_on_one_folder_are_one_too_many(tmp_path):
+    plan, out = plan_of(GRID, tmp_path), tmp_path / "out"
+
+    class Nested:
+        def execute(self, plan, out, names, told):
+            with pytest.raises(DsaccError, match="is in use by pid"):
+                run_experiment(plan, out, self, lambda line: None)
+
+    run_experiment(plan, out, Nested(), lambda line: None)
+
+
+def test_a_folder_with_other_things_is_refused(tmp_path, capsys):
+    (tmp_path / "grid.toml").write_text(GRID)
+    assert main(["experiment", str(tmp_path / "grid.toml"), "--out", str(tmp_path)]) == 2
+    assert "holds files but no experiment; choose another --out" in capsys.readouterr().err
+    assert main(["experiment", str(tmp_path / "grid.toml"), "--workers", "0"]) == 2
+    assert "--workers must be at least 1" in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir()] == ["grid.toml"]
+
+
+def test_a_run_that_does_not_fit_beside_another_waits(monkeypatch):
+    class Attempt:
+        def growth(self):
+            return 60
+
+    monkeypatch.setattr(local, "free_memory", lambda: 100)
+    waiting, memory = [("large", 1, 0.0), ("small", 1, 0.0)], {"large": 50, "small": 40}
+    assert local._first_that_fits(waiting, memory, [Attempt()]) == ("small", 1, 0.0)
+    assert local._first_that_fits(waiting, memory, [Attempt(), Attempt()]) is None
+    assert local._first_that_fits(waiting, memory, []) == ("large", 1, 0.0)
+
+
+def test_a_run_that_never_fits_fails_with_its_sentence(tmp_path, monkeypatch):
+    plan = plan_of(GRID, tmp_path)
+    monkeypatch.setattr("dsacc.dsac.free_memory", lambda: 1_000)
+    with pytest.raises(ConfigError, match="the replay memory of 60 steps needs"):
+        perform(plan.runs[0], plan.tests, tmp_path)
+    assert "replay memory" in TaskFile(tmp_path, plan.runs[0].name).read()["error"]
+
+
+def test_dry_run_says_what_it_takes_and_writes_nothing(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dsacc.experiments.estimate.SECONDS", 0.05)
+    (tmp_path / "grid.toml").write_text(GRID)
+    assert main(["experiment", "grid.toml", "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert "2 runs, 0 done, 2 to do" in shown
+    assert all(word in shown for word in ("time: ", "memory: ", "disk: ", "estimate"))
+    assert main(["experiment", "grid.toml", "--dry-run", "--seeds", "20"]) == 0
+    assert "0/20" in capsys.readouterr().out
+    assert [p.name for p in tmp_path.iterdir()] == ["grid.toml"]

@@ -1,0 +1,168 @@
+"""Grids become plans: every run once, named as `dsacc train` names it, every mistake one sentence."""
+
+import dataclasses
+
+import pytest
+
+from dsacc.cli import main
+from dsacc.config import AGENTS
+from dsacc.dsac import DSAC
+from dsacc.errors import ConfigError, RunError
+from dsacc.experiments.grids import Overrides, builtin_names, load_plan
+from dsacc.experiments.plan import Plan, Run, Tests, read_plan, why_not_grown, write_plan
+
+GRID = """
+envs = ["CartPole-v1"]
+agents = ["dsac", "dsac-m"]
+seeds = 2
+steps = 100
+[settings]
+hidden = 16
+[tests]
+episodes = 2
+"""
+
+
+def plan_of(text: str, tmp_path, **overrides) -> Plan:
+    path = tmp_path / "grid.toml"
+    path.write_text(text)
+    return load_plan(path, Overrides(**overrides))
+
+
+def test_the_built_in_grids_are_what_they_say():
+    assert builtin_names() == ["paper", "paper-100k", "readings", "smoke"]
+    paper, small = load_plan("paper"), load_plan("paper-100k")
+    assert (len(paper.runs), {r.steps for r in paper.runs}, {r.seed for r in paper.runs}) == (
+        81,
+        {1_000_000},
+        {0, 1, 2},
+    )
+    assert (len(small.runs), {r.steps for r in small.runs}, len({r.seed for r in small.runs})) == (135, {100_000}, 5)
+    assert {r.env for r in paper.runs} == {r.env for r in small.runs}
+    assert len({r.env for r in paper.runs}) == 9
+    assert paper.tests.shifts == ("id", "snow", "rain", "fog")
+    assert paper.tests.conditions == 8
+    assert paper.notes == small.notes == ()
+
+
+def test_readings_has_every_place_of_the_noise_in_both_forms_and_the_controls():
+    configs = [run.config for run in load_plan("readings").runs]
+    seen = {(c.perturbation, c.multiplier_form) for c in configs if c.constraint == "mean" and c.fixed_lambda is None}
+    assert seen == {(p, f) for p in ("target", "weights", "values", "none") for f in ("tempered", "plain")}
+    assert any(c.fixed_lambda == 0.8 for c in configs)
+    assert any(c.surrogate_kl == 1.0 and c.constraint is None for c in configs)
+    assert {c.critic_entropy for c in configs if c.constraint is None} == {0.0, 1.0}
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "dsacc/Catch-v0", "Breakout", "ALE/Breakout-v5"])
+def test_a_run_has_the_id_that_dsac_and_dsacc_train_give_it(env, tmp_path):
+    text = f'envs = ["{env}"]\nagents = ["dsac-m"]\nsteps = 100\nseeds = [7]\n[settings]\nhidden = 16'
+    (run,) = plan_of(text, tmp_path).runs
+    model = DSAC(env, AGENTS["dsac-m"], seed=7, hidden=16)
+    assert run.config == model.config
+    assert run.name == model.config.run_name
+
+
+def test_the_folder_that_dsacc_train_makes_has_the_runs_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "CartPole-v1", "--agent", "dsac-m", "--seed", "1", "--hidden", "16", "--steps", "20"]) == 0
+    run = next(r for r in plan_of(GRID, tmp_path).runs if (r.agent, r.seed) == ("dsac-m", 1))
+    assert [p.name for p in (tmp_path / "runs").iterdir()] == [run.name]
+
+
+def test_the_command_line_overrides_the_file(tmp_path):
+    plan = plan_of(GRID, tmp_path, envs=["Acrobot-v1"], agents=["dsac-v"], seeds=3, steps=7, preset="paper")
+    assert {(r.env, r.agent, r.steps, r.preset) for r in plan.runs} == {("Acrobot-v1", "dsac-v", 7, "paper")}
+    assert [r.seed for r in plan.runs] == [0, 1, 2]
+
+
+def test_variants_multiply_the_grid_and_equal_runs_are_run_once(tmp_path):
+    text = GRID + (
+        '[[variants]]\nlabel = "plain"\n[[variants]]\nlabel = "default"\nagents = ["dsac-m"]\n'
+        'settings = { noise_std = 1.0 }\n[[variants]]\nlabel = "quiet"\nagents = ["dsac-m"]\n'
+        'settings = { perturbation = "none" }\n'
+    )
+    plan = plan_of(text, tmp_path)
+    assert [(r.title, r.seed) for r in plan.runs] == [
+        ("dsac, plain", 0), ("dsac, plain", 1), ("dsac-m, plain", 0), ("dsac-m, plain", 1),
+        ("dsac-m, quiet", 0), ("dsac-m, quiet", 1),
+    ]  # fmt: skip
+    assert len(plan.notes) == 2
+    assert "dsac-m, default on CartPole-v1, seed 0 has the settings of dsac-m, plain" in plan.notes[0]
+    assert [r.config.perturbation for r in plan.runs][-1] == "none"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("steps = 100", "stepz = 100", "unknown key stepz; did you mean 'steps'?"),
+        ("steps = 100", "", "steps is missing"),
+        ("steps = 100", "steps = 0", "steps is a whole number of at least 1, not 0"),
+        ("steps = 100", "steps = true", "steps is a whole number"),
+        ("CartPole-v1", "CartPole-v9", "envs: there is no environment 'CartPole-v9'; did you mean 'CartPole-v1'?"),
+        ("CartPole-v1", "Pendulum-v1", "envs: actions of type Box are not supported"),
+        ('"dsac-m"]', '"dsac-x"]', "agents is one of dsac, dsac-m, dsac-v, dsac-mv, not 'dsac-x'"),
+        ('"dsac-m"]', '"dsac"]', "agents has one twice"),
+        ("seeds = 2", "seeds = [1, 1]", "seeds is a number of seeds, or a list of different ones"),
+        ("seeds = 2", "seeds = 0", "seeds is a number"),
+        ("hidden = 16", "hiden = 16", "settings: unknown setting 'hiden'; did you mean 'hidden'?"),
+        ("hidden = 16", "hidden = 0", "settings: hidden must be at least 1, not 0"),
+        ("hidden = 16", "seed = 1", "settings.seed is given by seeds"),
+        ("episodes = 2", "episode = 2", "unknown key tests.episode; did you mean 'episodes'?"),
+        ("episodes = 2", "episodes = 0", "tests.episodes is a whole number of at least 1"),
+        ("episodes = 2", 'policy = "best"', "tests.policy is one of greedy, sampled, or both, not 'best'"),
+        ("episodes = 2", "severity = 6", "tests.severity is 'paper', 1 to 5, or a list of these, not 6"),
+        ("episodes = 2", 'mode = "odd"', "tests.mode is one of independent, frozen, falling, not 'odd'"),
+        ("[tests]", "[[tests]]", "tests is a table"),
+        ("[tests]", '[[variants]]\nlabel = ""\n[tests]', "variants[1].label is a text"),
+        ("[tests]", '[[variants]]\nlabel = "a"\nagent = 1\n[tests]', "unknown key variants[1].agent"),
+        ("[tests]", '[[variants]]\nlabel = "a"\nagents = ["dsac-v"]\n[tests]', "no variant is for dsac, dsac-m"),
+        ("seeds = 2", "seeds = ", "is not TOML"),
+    ],
+)
+def test_a_mistake_is_one_sentence_with_file_and_key(before, after, message, tmp_path):
+    assert before in GRID
+    with pytest.raises(ConfigError) as caught:
+        plan_of(GRID.replace(before, after), tmp_path)
+    assert message in str(caught.value)
+    assert "grid.toml" in str(caught.value)
+
+
+def test_a_mistake_of_the_command_line_names_its_option(tmp_path):
+    with pytest.raises(ConfigError, match=r"^--agents is one of"):
+        plan_of(GRID, tmp_path, agents=["dqn"])
+    with pytest.raises(ConfigError, match="there is no grid 'papr'; did you mean 'paper'"):
+        load_plan("papr")
+    with pytest.raises(ConfigError, match=r"none\.toml cannot be read"):
+        load_plan(tmp_path / "none.toml")
+
+
+def test_a_plan_is_read_as_it_was_written(tmp_path):
+    plan = plan_of(GRID + "every = 50\nseverity = [1, 5]", tmp_path)
+    write_plan(plan, tmp_path / "out")
+    assert read_plan(tmp_path / "out") == plan
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 9}', '{"format": 1, "runs": [1], "tests": {}}'])
+def test_a_damaged_plan_is_a_sentence(text, tmp_path):
+    (tmp_path / "plan.json").write_text(text)
+    with pytest.raises(RunError, match=r"plan\.json"):
+        read_plan(tmp_path)
+
+
+def test_a_plan_may_grow_and_not_change():
+    run = Run("CartPole-v1", "dsac", 0, 100, "classic")
+    old = Plan("x", (run,), Tests(shifts=("id",)))
+
+    def differs(tests=old.tests, **changes):
+        return why_not_grown(old, Plan("x", (dataclasses.replace(run, **changes),), tests))
+
+    assert why_not_grown(old, old) is None
+    assert why_not_grown(old, Plan("x", (run, dataclasses.replace(run, seed=1)), old.tests)) is None
+    assert differs(steps=200) is None
+    assert differs(Tests(shifts=("id", "snow"), episodes=20)) is None
+    assert differs(steps=50) == f"100 steps of {run.name} there, 50 here"
+    assert differs(settings={"hidden": 8}) == 'settings {} there, {"hidden": 8} here'
+    assert differs(agent="dsac-m") == "agent dsac there, dsac-m here"
+    assert differs(Tests(shifts=("id",), episodes=5)) == "tests.episodes 10 there, 5 here"
+    assert differs(Tests(shifts=("snow",))) == "tests.shifts id there, snow here"

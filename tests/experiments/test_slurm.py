@@ -1,0 +1,154 @@
+"""Slurm, without a Slurm: submitit's local executor, and programs that stand in for sbatch, srun and squeue."""
+
+import json
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytest.importorskip("submitit")
+
+from dsacc.cli import main
+from dsacc.errors import ConfigError
+from dsacc.experiments.backends import Options
+from dsacc.experiments.backends.slurm import OnSlurm, sbatch_options
+from dsacc.experiments.grids import load_plan
+from dsacc.experiments.plan import write_plan
+from dsacc.experiments.task import TaskFile, is_done
+
+HERE = Path(__file__).parents[1]
+GRID = """
+envs = ["CartPole-v1"]
+agents = ["dsac-m"]
+steps = 60
+[settings]
+random_steps = 20
+hidden = 16
+batch_size = 8
+log_every = 20
+checkpoint_every = 20
+[tests]
+episodes = 2
+"""
+# sbatch keeps the script and starts it; squeue lists what still runs; srun leaves out its own options.
+PROGRAMS = {
+    "sbatch": """
+        id=$(($(ls {state} | grep -c script) + 17))
+        cp "$1" {state}/script-$id
+        SLURM_JOB_ID=$id setsid bash "$1" </dev/null >>{state}/log 2>&1 &
+        echo $! >{state}/pid-$id
+        echo "Submitted batch job $id"
+    """,
+    "srun": 'while [ "$1" != "${1#--}" ]; do case $1 in --output|--error) shift;; esac; shift; done; exec "$@"',
+    "squeue": 'for f in {state}/pid-*; do kill -0 $(cat $f) 2>/dev/null && echo ${{f##*-}}; done; true',
+    "scancel": "kill -TERM -$(cat {state}/pid-$1)",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _probes_can_be_imported(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]))
+
+
+@pytest.fixture
+def stand_ins(tmp_path, monkeypatch):
+    """A folder of programs in front of PATH; returns where they keep what they were told."""
+    programs, state = tmp_path / "programs", tmp_path / "state"
+    programs.mkdir()
+    state.mkdir()
+    for name, text in PROGRAMS.items():
+        text = text if name == "srun" else text.format(state=state)
+        (programs / name).write_text(f"#!/bin/bash\n{text}\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    return state
+
+
+def grid(tmp_path: Path, text: str = GRID) -> str:
+    (tmp_path / "grid.toml").write_text(text)
+    return str(tmp_path / "grid.toml")
+
+
+def command(tmp_path: Path, *more: str, text: str = GRID) -> list[str]:
+    return ["experiment", grid(tmp_path, text), "--backend", "slurm", "--out", str(tmp_path / "out"), *more]
+
+
+def test_a_run_is_a_job_with_its_cpu_its_memory_its_time_and_requeue(stand_ins, tmp_path, capsys):
+    asked = ["--slurm", "partition=long", "--slurm", "account=me", "--slurm", "exclusive", "--slurm-time", "90"]
+    assert main(command(tmp_path, *asked)) == 0
+    seen = capsys.readouterr()
+    assert "Slurm jobs: 17\n" in seen.err
+    assert "dsac-m" in seen.out
+    script = (stand_ins / "script-17").read_text()
+    flags = set(re.findall(r"^#SBATCH --(.*)$", script, re.MULTILINE))
+    expected = "cpus-per-task=1 nodes=1 ntasks-per-node=1 mem=1GB time=90 requeue signal=USR2@180 open-mode=append"
+    assert set(expected.split()) | {"job-name=dsacc", "partition=long", "account=me", "exclusive"} <= flags
+    assert "-m submitit.core._submit" in script
+    assert main(command(tmp_path)) == 0  # nothing is left to do
+    assert [p.name for p in stand_ins.glob("script-*")] == ["script-17"]
+
+
+def test_memory_and_gpu_are_those_of_the_run(stand_ins, tmp_path):
+    backend = OnSlurm(device="cuda", options=Options())
+    parameters = backend.executor(tmp_path, 7_600_000_000)._executor.parameters
+    assert (parameters["mem"], parameters["gpus_per_node"], parameters["cpus_per_task"]) == ("8GB", 1, 1)
+
+
+def test_a_job_that_is_called_off_saves_and_is_queued_again(tmp_path, capfd):
+    """As at the end of its time or when it is preempted: USR2."""
+    out = tmp_path / "out"
+    plan = load_plan(grid(tmp_path, GRID.replace("steps = 60", "steps = 900")))
+    name = plan.names[0]
+    write_plan(plan, out)
+    OnSlurm(options=Options(slurm_executor="local", detach=True)).execute(plan, out, plan.names, print)
+    (job,) = json.loads((out / "slurm" / "jobs.json").read_text()).values()
+    until = time.monotonic() + 120
+    while not any((out / "runs" / name / "checkpoints").glob("step-*")) and time.monotonic() < until:
+        time.sleep(0.05)
+    (submission,) = psutil.Process(int(job)).children()
+    submission.send_signal(signal.SIGUSR2)
+    told = []
+    OnSlurm(options=Options(slurm_executor="local")).execute(plan, out, plan.names, told.append)
+    assert [(outcome.name, outcome.ok) for outcome in told] == [(name, True)]
+    assert json.loads((out / "slurm" / "jobs.json").read_text()) == {name: job}  # the second call took it over
+    assert TaskFile(out, name).read()["attempts"] == 2
+    assert is_done(plan.runs[0], plan.tests, out)
+    assert "Requeued job" in (out / "slurm" / f"{job}_0_log.out").read_text()
+
+
+def test_a_failed_run_is_named_with_its_error_after_another_try(tmp_path, capsys):
+    plan = load_plan(grid(tmp_path))
+    write_plan(plan, tmp_path / "out")
+    folder = tmp_path / "out" / "runs" / plan.names[0]
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")  # nothing that the run could go on from
+    assert main(command(tmp_path, "--slurm-executor", "local")) != 0
+    said = capsys.readouterr().err
+    assert f"failed (tried 2 times): {plan.names[0]}: {folder} has format None" in said
+    assert "1 of 1 runs failed" in said
+
+
+def test_without_slurm_one_sentence_says_so(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(command(tmp_path)) == 2
+    assert capsys.readouterr().err.strip() == (
+        "dsacc: --backend slurm needs sbatch, which is not here; log in to a node of the Slurm cluster, or use "
+        "--backend local or ray"
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "=1", "Partition", "partition=", "a b=1", "comment=a\n#SBATCH --uid=0", "--time=1"]
+)
+def test_an_odd_sbatch_option_is_refused(text):
+    with pytest.raises(ConfigError, match=r"^--slurm is KEY=VALUE"):
+        sbatch_options([text])
+
+
+def test_a_limit_too_short_to_save_in_is_refused():
+    with pytest.raises(ConfigError, match="--slurm-time must be at least 5 minutes, not 1"):
+        OnSlurm(options=Options(slurm_minutes=1))
