@@ -91,6 +91,7 @@ def main() -> None:
     report("one by one", *totals)
 
     parts = Parts()
+    parts.watch(atari, "_emulator", "starting it")
     parts.watch(atari.Atari, "_hold", "emulator")
     parts.watch(atari, "to_grey", "grey, 84x84")
     parts.watch(OwnPlayer, "act", "network")

@@ -146,3 +146,9 @@ def test_the_batch_is_always_the_same_size():
 def test_an_agent_for_other_actions_is_refused(catcher):
     with pytest.raises(ModelError, match="action"):
         evaluate(catcher, "CartPole-v1", episodes=1)
+
+
+def test_a_game_has_one_name_in_the_rows_however_it_is_called():
+    for name in ("breakout", "ALE/Breakout-v5"):
+        (row,) = evaluate(lambda x: np.zeros(len(x), int), name, shifts=["id"], episodes=1)
+        assert row["env"] == "Breakout"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from grids import tiny_grid
 
 from dsacc.cli import main
 from dsacc.errors import ConfigError, DsaccError
@@ -22,19 +23,7 @@ from dsacc.experiments.plan import Plan, read_plan, write_plan
 from dsacc.experiments.task import TaskFile, is_done, perform
 
 HERE = Path(__file__).parents[1]
-GRID = """
-envs = ["CartPole-v1"]
-agents = ["dsac", "dsac-m"]
-steps = 60
-[settings]
-random_steps = 20
-hidden = 16
-batch_size = 8
-log_every = 20
-checkpoint_every = 20
-[tests]
-episodes = 2
-"""
+GRID = tiny_grid(["dsac", "dsac-m"], 60)
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from grids import tiny_grid
 
 pytest.importorskip("ray")
 
@@ -26,19 +27,7 @@ from dsacc.experiments.task import TaskFile, is_done, perform
 from dsacc.runs.folder import versions
 from dsacc.runs.lock import HEARTBEAT, STALE
 
-GRID = """
-envs = ["CartPole-v1"]
-agents = ["dsac", "dsac-m"]
-steps = 1000
-[settings]
-random_steps = 20
-hidden = 16
-batch_size = 8
-log_every = 20
-checkpoint_every = 20
-[tests]
-episodes = 2
-"""
+GRID = tiny_grid(["dsac", "dsac-m"], 1000)
 
 
 @pytest.fixture

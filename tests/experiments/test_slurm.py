@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from grids import tiny_grid
 
 pytest.importorskip("submitit")
 
@@ -21,19 +22,7 @@ from dsacc.experiments.plan import write_plan
 from dsacc.experiments.task import TaskFile, is_done
 
 HERE = Path(__file__).parents[1]
-GRID = """
-envs = ["CartPole-v1"]
-agents = ["dsac-m"]
-steps = 60
-[settings]
-random_steps = 20
-hidden = 16
-batch_size = 8
-log_every = 20
-checkpoint_every = 20
-[tests]
-episodes = 2
-"""
+GRID = tiny_grid(["dsac-m"], 60)
 # sbatch keeps the script and starts it; squeue lists what still runs; srun leaves out its own options.
 PROGRAMS = {
     "sbatch": """

@@ -5,6 +5,7 @@ run together nor in which order they end changes a result: each episode has a se
 and its actions, and meets every agent with the same.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,10 +70,9 @@ def evaluate(
     make = source if callable(source) else lambda: make_env(source)
     first = make()
     player.check_fits(first)
-    name = source if isinstance(source, str) else player.env or env_name(first)
     wanted = list(_conditions(first, shifts, severity, mode, where, policy))
     about = {
-        "env": name,
+        "env": env_name(first),
         "agent": player.agent,
         "train_seed": player.train_seed,
         "eval_seed": seed,
@@ -138,25 +138,23 @@ def _once(items: Iterable[Any]) -> list[Any]:
 
 @dataclass(frozen=True)
 class Job:
-    """Episode number `episode` of condition number `condition`."""
+    """Episode number `episode` of trial number `trial`."""
 
-    condition: int
+    trial: int
     episode: int
 
 
 class _Game:
-    """One environment of one condition, playing episode after episode."""
+    """One episode, in an environment that goes on to the next one after it: starting an emulator costs 100 ms."""
 
-    def __init__(self, env: Env, condition: Trial, seed: int) -> None:
-        self.limit = int(getattr(env.unwrapped, "test_steps", MAX_STEPS))
-        if condition.shift != "id":
-            severity, mode = condition.severity or "paper", str(condition.mode)
-            env = Shift(env, condition.shift, severity, mode, seed, where=condition.where)
-        self.env, self.seed = env, seed
-
-    def begin(self, job: Job) -> None:
-        game, actions = np.random.SeedSequence((self.seed, job.episode)).spawn(2)
-        self.job, self.score, self.length = job, 0.0, 0
+    def __init__(self, base: Env, trial: Trial, job: Job, seed: int) -> None:
+        self.base, self.job, self.score, self.length = base, job, 0.0, 0
+        self.limit = int(getattr(base.unwrapped, "test_steps", MAX_STEPS))
+        self.env = base
+        if trial.shift != "id":
+            severity, mode = trial.severity or "paper", str(trial.mode)
+            self.env = Shift(base, trial.shift, severity, mode, seed, where=trial.where)
+        game, actions = np.random.SeedSequence((seed, job.episode)).spawn(2)
         self.rng = np.random.default_rng(actions)
         self.observation, _ = self.env.reset(seed=int(game.generate_state(1)[0]))
 
@@ -171,30 +169,24 @@ def _play(
     player: Player,
     make: Callable[[], Env],
     first: Env,
-    conditions: Sequence[Trial],
+    trials: Sequence[Trial],
     jobs: Sequence[Job],
     seed: int,
     told: Tick,
 ) -> Iterator[tuple[int, list[float], list[int]]]:
-    """Plays all jobs; yields a condition's number and its returns and lengths, by episode, when the last has ended."""
+    """Plays all jobs; yields a trial's number and its returns and lengths, by episode, when the last has ended."""
     spare = [np.random.default_rng(0) for _ in range(BATCH)]  # for padded rows, whose actions nobody takes
     ended = steps = 0
     unused: list[Env] = [first]
-    for policy in _once(conditions[job.condition].policy for job in jobs):
-        waiting = [job for job in jobs if conditions[job.condition].policy == policy]
-        open_jobs = {i: [job for job in waiting if job.condition == i] for i in {job.condition for job in waiting}}
-        scores: dict[Job, tuple[float, int]] = {}
-        idle: dict[int, list[_Game]] = {}
-        waiting.reverse()
+    scores: dict[Job, tuple[float, int]] = {}
+    left = Counter(job.trial for job in jobs)
+    for policy in _once(trials[job.trial].policy for job in jobs):
+        waiting = [job for job in jobs if trials[job.trial].policy == policy][::-1]
         running: list[_Game] = []
         while waiting or running:
             while waiting and len(running) < BATCH:
                 job = waiting.pop()
-                games = idle.get(job.condition)
-                env = None if games else (unused.pop() if unused else make())
-                game = games.pop() if games else _Game(env, conditions[job.condition], seed)  # type: ignore[arg-type]
-                game.begin(job)
-                running.append(game)
+                running.append(_Game(unused.pop() if unused else make(), trials[job.trial], job, seed))
             seen = [game.observation for game in running]
             pad = BATCH - len(seen)
             rngs = [game.rng for game in running] + spare[:pad]
@@ -206,16 +198,14 @@ def _play(
                     going.append(game)
                     continue
                 scores[game.job] = (game.score, game.length)
+                unused.append(game.base)
                 ended += 1
                 told(ended, steps)
-                i = game.job.condition
-                if any(job.condition == i for job in waiting):
-                    idle.setdefault(i, []).append(game)
-                else:
-                    game.env.close()
-                if all(job in scores for job in open_jobs[i]):
-                    done = [scores[job] for job in open_jobs[i]]
-                    yield i, [score for score, _ in done], [length for _, length in done]
+                number = game.job.trial
+                left[number] -= 1
+                if left[number] == 0:
+                    done = [scores[job] for job in jobs if job.trial == number]
+                    yield number, [score for score, _ in done], [length for _, length in done]
             running = going
     for env in unused:
         env.close()

@@ -109,7 +109,7 @@ def _sums(
     for (agent, game), total in sums.items():
         baseline = sums.get((summary.baseline, game))
         gain = None if agent == summary.baseline or baseline is None else relative_gain(total, baseline)
-        texts[agent, game] = _number(total, digits[game]) + ("" if gain is None else f" ({100 * gain:+.0f} %)")
+        texts[agent, game] = _number(total, digits[game]) + ("" if gain is None else f" ({round(100 * gain):+d} %)")
     return _group(name, results, sums, texts)
 
 

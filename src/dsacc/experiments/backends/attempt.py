@@ -7,7 +7,6 @@ kernel kills it when that process ends, however it ends, so a lost worker leaves
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,9 +15,8 @@ from pathlib import Path
 
 import psutil
 
-import dsacc
+from dsacc.experiments.backends.child import start_task
 from dsacc.experiments.backends.local import PATIENCE, POLL, ending
-from dsacc.experiments.task import THREADS
 from dsacc.runs.lock import STALE, holder_of
 
 MARGIN = 60.0  # seconds; a process that lost its parent is gone by then, and clocks of two hosts differ by less
@@ -48,7 +46,7 @@ class Attempt:
         try:
             wait_for_lost(self.out / "runs" / self.name, lambda: self.stopped)
             if not self.stopped:
-                self._process = self._start()
+                self._process = start_task(self.out, self.name, self.device)
                 while self._process.poll() is None:
                     time.sleep(POLL)  # never long inside the kernel, where Ray's interrupt would not be heard
         except KeyboardInterrupt:
@@ -69,23 +67,6 @@ class Attempt:
             until = time.monotonic() + PATIENCE
             while _runs(self._process.pid) and time.monotonic() < until:
                 time.sleep(POLL)  # Popen.wait is not for handlers: the interrupted code may be inside it
-
-    def _start(self) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "dsacc.experiments.task", str(self.out), self.name]
-        command += ["--device", self.device, "--parent", str(os.getpid())]
-        here = str(Path(dsacc.__file__).parents[1])  # the child has our dsacc, wherever that was found
-        path = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
-        log = self.out / "tasks" / f"{self.name}.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with open(log, "ab") as file:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                env={**os.environ, **THREADS, "PYTHONPATH": path},
-                start_new_session=True,
-            )
 
     def _end(self) -> None:
         if self._process is not None:

@@ -4,7 +4,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -15,9 +14,10 @@ import psutil
 
 from dsacc.errors import ConfigError, DsaccError, Stopped
 from dsacc.experiments.backends import Outcome
+from dsacc.experiments.backends.child import start_task
 from dsacc.experiments.place import PROCESS_BYTES, find_place
 from dsacc.experiments.plan import Plan, Run
-from dsacc.experiments.task import THREADS, TaskFile
+from dsacc.experiments.task import TaskFile
 from dsacc.replay import free_memory
 from dsacc.session import StopSignals
 
@@ -88,7 +88,8 @@ class Local:
                         waiting.remove(chosen)
                         name, number, before = chosen
                         slot = min(set(range(self.workers)) - {a.slot for a in running})
-                        process = self._start(out, name, slot)
+                        core = self.cores[slot] if self.workers <= len(self.cores) else None
+                        process = start_task(out, name, self.device, core)
                         running.append(_Attempt(name, process, slot, memory[name], time.monotonic(), number, before))
                     time.sleep(POLL)
             except Stopped as stopped:
@@ -101,24 +102,6 @@ class Local:
                     if attempt.process.poll() is None:
                         attempt.process.kill()
                     attempt.process.wait()
-
-    def _start(self, out: Path, name: str, slot: int) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "dsacc.experiments.task", str(out), name]
-        command += ["--device", self.device, "--parent", str(os.getpid())]
-        if self.workers <= len(self.cores):
-            command += ["--core", str(self.cores[slot])]
-        log = out / "tasks" / f"{name}.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with open(log, "ab") as file:
-            # A session of its own: Ctrl-C reaches this process alone, which then asks its children in order.
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                env={**os.environ, **THREADS},
-                start_new_session=True,
-            )
 
 
 def _first_that_fits(
