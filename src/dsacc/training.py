@@ -195,8 +195,11 @@ class Trainer:
         self._can_learn = state["can_learn"]
         self.returns_E, self.finished_returns = list(state["returns"]), list(state["finished_returns"])
         self.meter.sums, self.meter.count = dict(state["meter"]["sums"]), state["meter"]["count"]
-        for name in _GENERATORS:
-            getattr(self.streams, name).bit_generator.state = state["streams"][name]
+        for name, drawn in state[
+            "streams"
+        ].items():  # a run from before there was augmentation has none, and needs none
+            if name in _GENERATORS:
+                getattr(self.streams, name).bit_generator.state = drawn
         self.seen_E, self.replay.newest_E = list(state["seen"]), list(state["newest"])
         said = []
         for e, (env, saved) in enumerate(zip(self.envs, state["envs"], strict=True)):
