@@ -38,7 +38,7 @@ class ClipData:
     agent: str
     train_step: int
     seed: int
-    game_step: int  # of the state, counted from the first reset
+    game_step: int  # agent steps before the state, through all games played
     constraint: str  # "mean" or "variance"
     actions: tuple[str, ...]
     best: int  # the action of the highest Q
@@ -203,34 +203,41 @@ def draw_clip(data: ClipData, axes: "Sequence[Axes] | None" = None) -> "Figure":
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    many = len(data.actions) > 6
     if axes is None:
-        figure = Figure(figsize=(max(5.5, 1.6 + 0.5 * len(data.actions)), 5.2), layout="constrained")
+        figure = Figure(figsize=(min(max(5.5, 0.5 * len(data.actions)), 8.5), 5.6), layout="constrained")
         FigureCanvasAgg(figure)
         axes = list(figure.subplots(2, 1, sharex=True, height_ratios=[2, 3]))
     above, below = axes
     x = np.arange(len(data.actions))
-    colours = [VALUES if i == data.best else f"{VALUES}66" for i in x]
-    above.bar(x, data.q - data.q.min(), 0.6, color=colours, bottom=data.q.min())
     spread = max(float(np.ptp(data.q)), 1e-9)
-    above.set_ylim(data.q.min() - 0.15 * spread, data.q.max() + 0.3 * spread)
-    above.text(data.best, data.q[data.best] + 0.05 * spread, "best", ha="center", color=VALUES, fontsize=9)
+    floor = data.q.min() - 0.15 * spread
+    colours = [VALUES if i == data.best else f"{VALUES}88" for i in x]
+    above.vlines(x, floor, data.q, colours, linewidth=3)
+    above.scatter(x, data.q, 60, colours)
+    above.set_ylim(floor, data.q.max() + 0.35 * spread)
+    above.text(data.best, data.q[data.best] + 0.12 * spread, "best", ha="center", color=VALUES, fontsize=9)
     above.set_ylabel("Q")
     symbol = "λ₁" if data.constraint == "mean" else "λ₂"
     bars = (
         (-0.2, data.clipped, data.kept_clipped, CLIPPED, "", f"clipped, {symbol} = {data.lam:.2f}"),
-        (0.2, data.unclipped, data.kept_unclipped, UNCLIPPED, "///", f"not, {symbol} = {_root(data.root)}"),
+        (0.2, data.unclipped, data.kept_unclipped, UNCLIPPED, "///", f"not clipped, {symbol} = {_root(data.root)}"),
     )
+    handles: list[Any] = []
     for shift, policy, kept, colour, hatch, label in bars:
         label += f": {_fate(policy, kept)}"
-        below.bar(x + shift, policy, 0.4, color=colour, hatch=hatch, edgecolor="white", linewidth=0, label=label)
-    below.plot(x, data.surrogate, "_", color=INK, markersize=16, markeredgewidth=2, label="softmax(Q/α)")  # noqa: RUF001
-    below.set_ylim(0, 1.05)
+        style: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+        handles.append(below.bar(x + shift, policy, 0.4, label=label, **style))
+    style = {"color": INK, "markersize": 8 if many else 16, "markeredgewidth": 2}
+    handles += below.plot(x, data.surrogate, "_", label="softmax(Q/α)", **style)  # noqa: RUF001
+    below.set_ylim(0, 1.1 * max(p.max() for p in (data.clipped, data.unclipped, data.surrogate)))
     below.set_ylabel("probability")
-    rotation = 90 if len(data.actions) > 8 else 0
-    below.set_xticks(x, data.actions, rotation=rotation)
-    below.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.3 if rotation else -0.12))
-    above.set_xticks(x, [""] * len(x))
-    above.set_title(f"{data.agent.upper()} on {data.env}, step {data.game_step} of a game", fontsize=10, loc="left")
+    for axis in axes:
+        axis.set_xticks(x, data.actions, rotation=90 if many else 0, fontsize=9)
+    above.tick_params(labelbottom=False, length=0)
+    below.legend(handles=handles, frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    name = data.env.removeprefix("dsacc/").split("-v")[0]
+    above.set_title(f"{data.agent.upper()} on {name}, state {data.game_step}", fontsize=10, loc="left")
     for axis in (above, below):
         axis.spines[["top", "right"]].set_visible(False)
     drawn = above.get_figure(root=True)
