@@ -70,7 +70,7 @@ def evaluate(
     first = make()
     player.check_fits(first)
     name = source if isinstance(source, str) else player.env or env_name(first)
-    wanted = list(_conditions(first, shifts, severity, mode, where, policy))
+    wanted = list(conditions_of(first, shifts, severity, mode, where, policy))
     about = {
         "env": name,
         "agent": player.agent,
@@ -101,7 +101,7 @@ def evaluate(
     return [{**row, "returns": row["returns"][:episodes], "lengths": row["lengths"][:episodes]} for row in rows]
 
 
-def _conditions(
+def conditions_of(
     env: Env,
     shifts: Sequence[str] | None,
     severity: Severity | str | Sequence[Severity | str],
@@ -144,7 +144,7 @@ class Job:
     episode: int
 
 
-class _Game:
+class Game:
     """One environment of one condition, playing episode after episode."""
 
     def __init__(self, env: Env, condition: Trial, seed: int) -> None:
@@ -184,15 +184,15 @@ def _play(
         waiting = [job for job in jobs if conditions[job.condition].policy == policy]
         open_jobs = {i: [job for job in waiting if job.condition == i] for i in {job.condition for job in waiting}}
         scores: dict[Job, tuple[float, int]] = {}
-        idle: dict[int, list[_Game]] = {}
+        idle: dict[int, list[Game]] = {}
         waiting.reverse()
-        running: list[_Game] = []
+        running: list[Game] = []
         while waiting or running:
             while waiting and len(running) < BATCH:
                 job = waiting.pop()
                 games = idle.get(job.condition)
                 env = None if games else (unused.pop() if unused else make())
-                game = games.pop() if games else _Game(env, conditions[job.condition], seed)  # type: ignore[arg-type]
+                game = games.pop() if games else Game(env, conditions[job.condition], seed)  # type: ignore[arg-type]
                 game.begin(job)
                 running.append(game)
             seen = [game.observation for game in running]
