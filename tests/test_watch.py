@@ -403,6 +403,7 @@ def test_the_command_says_the_scores_and_where_the_video_is(catcher, tmp_path, m
     assert said.out.startswith("the video is in watch.mp4 (14 frames of ")
     assert "id: score 0 in 4 steps" in said.err
     assert "a game was cut after 4 steps: --max-steps shows more" in said.err
+    assert len(said.err.splitlines()) == 4 + 2 + 1  # how far it is, the scores, the cut
 
 
 def test_without_ffmpeg_there_is_a_gif_and_a_line_about_mp4(catcher, tmp_path, monkeypatch, capsys):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dsacc.agent.constraint import CLIP, Term, constraint_terms, exact, noise_shape
+from dsacc.agent.constraint import Term, constraint_terms, exact, noise_shape
 from dsacc.config import Config
 from dsacc.dsac import DSAC
 from dsacc.errors import ModelError
@@ -76,10 +76,15 @@ def look(model: DSAC, observation: Any, *, noise: Any = None) -> Insight:
     `noise`, standard normal, of shape [B] (or [B, A] with `perturbation` "weights" or "values"), is what an update
     would draw; without it the targets are not perturbed. Nothing is drawn here, and the model is left as it was.
     """
+    drawn = None if noise is None else torch.as_tensor(noise, dtype=torch.float64)
+    return understand(model.config, *consult(model, observation), drawn)
+
+
+def consult(model: DSAC, observation: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Q and the actor's probabilities, [B, A], and the temperature, in float64: all that the rest follows from."""
     encoded = torch.from_numpy(model.observations.encode(observation)).to(model.learner.device)
     pi_BA = torch.softmax(exact(model.learner.policy_logits(encoded)), dim=-1)
-    drawn = None if noise is None else torch.as_tensor(noise, dtype=torch.float64)
-    return understand(model.config, model.learner.q_values(encoded), pi_BA, model.learner.alpha, drawn)
+    return exact(model.learner.q_values(encoded)), pi_BA, exact(model.learner.alpha)
 
 
 def understand(config: Config, q_BA: Tensor, pi_BA: Tensor, alpha: Tensor, noise: Tensor | None = None) -> Insight:
@@ -110,15 +115,15 @@ def understand(config: Config, q_BA: Tensor, pi_BA: Tensor, alpha: Tensor, noise
     )
 
 
-def lambdas_under_noise(config: Config, insight: Insight, noise: Array) -> Array:
+def lambdas_under_noise(config: Config, q_BA: Tensor, pi_BA: Tensor, alpha: Tensor, noise_N: Array) -> Array:
     """Lambda of each state under each of N draws of noise, [N] or [N, A] standard normal. -> [B, N, K].
 
     Training perturbs the targets, and without noise lambda_1 is 0 everywhere: this is what an update would find.
     """
-    count, draws = len(insight.q_BA), len(noise)
-    q_BA, pi_BA = (torch.from_numpy(x).repeat_interleave(draws, dim=0) for x in (insight.q_BA, insight.policy_BA))
-    eps = torch.from_numpy(np.tile(noise, (count,) + (1,) * (noise.ndim - 1)))
-    terms = constraint_terms(config, q_BA, pi_BA, torch.tensor(insight.alpha, dtype=torch.float64), eps, CLIP)
+    count, draws = len(q_BA), len(noise_N)
+    noise = torch.from_numpy(np.tile(noise_N, (count,) + (1,) * (noise_N.ndim - 1)))
+    q_BA, pi_BA = q_BA.repeat_interleave(draws, dim=0), pi_BA.repeat_interleave(draws, dim=0)
+    terms = constraint_terms(config, q_BA, pi_BA, alpha, noise)
     return _columns([t.lam_B for t in terms], count * draws).reshape(count, draws, len(terms))
 
 

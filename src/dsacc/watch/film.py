@@ -84,7 +84,7 @@ class _Mp4:
         import imageio_ffmpeg
 
         source = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {self.fps} -i -"
-        target = "-an -c:v libx264 -pix_fmt yuv420p -preset veryfast -crf 20 -threads 2 -movflags +faststart -f mp4"
+        target = "-an -c:v libx264 -pix_fmt yuv420p -preset veryfast -crf 25 -threads 2 -movflags +faststart -f mp4"
         command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-v", "error", *source.split(), *target.split()]
         # A session of its own: Ctrl-C is for us, and we end it.
         return subprocess.Popen(

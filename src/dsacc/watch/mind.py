@@ -17,7 +17,8 @@ from dsacc.evaluation.policies import (
     RandomPlayer,
     SB3Player,
 )
-from dsacc.insight import lambdas_under_noise, look
+from dsacc.insight import consult, lambdas_under_noise
+from dsacc.maths import boltzmann
 
 Array = np.ndarray[Any, Any]
 
@@ -67,16 +68,19 @@ def _reader_of(model: DSAC) -> Reader:
     shape = noise_shape(c, 1, model.learner.actions)[1:]
     noise = np.random.default_rng(0).standard_normal((draws, *shape))
 
+    names = ("mean", "variance") if c.constraint == "both" else (c.constraint,) if c.constraint else ()
+
     def read(seen: Array) -> list[Mind]:
-        x = look(model, seen)
-        lambda_BNK = lambdas_under_noise(c, x, noise)
+        q_BA, pi_BA, alpha = consult(model, seen)
+        surrogate_BA = boltzmann(q_BA, alpha.clamp(min=1e-30))
+        lambda_BNK = lambdas_under_noise(c, q_BA, pi_BA, alpha, noise)
         return [
             Mind(
-                x.policy_BA[b],
-                x.surrogate_BA[b],
-                x.q_BA[b],
-                x.alpha,
-                tuple((name, lambda_BNK[b, :, k]) for k, name in enumerate(x.names)),
+                pi_BA[b].numpy(),
+                surrogate_BA[b].numpy(),
+                q_BA[b].numpy(),
+                float(alpha),
+                tuple((name, lambda_BNK[b, :, k]) for k, name in enumerate(names)),
             )
             for b in range(len(seen))
         ]

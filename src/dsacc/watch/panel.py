@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -175,12 +176,17 @@ def arrange(title: str, panels: Sequence[Array]) -> Array:
     height, width = (max(p.shape[axis] for p in panels) for axis in (0, 1))
     rows = -(-len(panels) // columns)
     total, across = TITLE + rows * height, columns * width
-    out = blank(total + total % 2, across + across % 2)
-    size = 18
-    while size > 10 and text_width(title, size) > across - 2 * PAD:
-        size -= 1
-    write(out, title, PAD, TITLE / 2 + 2, size, GREY)
+    out = _ground(title, total + total % 2, across + across % 2).copy()
     for i, panel in enumerate(panels):
         y, x = TITLE + (i // columns) * height, (i % columns) * width
         out[y : y + panel.shape[0], x : x + panel.shape[1]] = panel
+    return out
+
+
+@lru_cache(maxsize=4)
+def _ground(title: str, height: int, width: int) -> Array:
+    out, size = blank(height, width), 18
+    while size > 10 and text_width(title, size) > width - 2 * PAD:
+        size -= 1
+    write(out, title, PAD, TITLE / 2 + 2, size, GREY)
     return out

@@ -103,8 +103,8 @@ def watch(
             for frame in show.frames(episodes, max_steps, round(HOLD * speed)):
                 add(frame)
                 frames += 1
-                if progress is not None:
-                    progress.step(min(frames, episodes * max_steps))
+                if progress is not None and frames <= episodes * max_steps:
+                    progress.step(frames)
     finally:
         for game in games:
             game.env.close()
