@@ -19,6 +19,8 @@ LEVELS = [
     {"session"},
     {"dsac"},
     {"evaluation"},
+    {"insight"},
+    {"clip", "watch"},
     {"export"},
     {"experiments"},
     {"report"},

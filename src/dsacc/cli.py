@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dsacc import __version__
-from dsacc.commands import demo, evaluate, experiment, export, preview, status, train
+from dsacc.commands import demo, evaluate, experiment, export, preview, status, train, watch
 from dsacc.commands.common import say
 from dsacc.errors import BadInput, DsaccError, Stopped
 
@@ -21,6 +21,7 @@ COMMANDS = {
     "train": train,
     "evaluate": evaluate,
     "preview": preview,
+    "watch": watch,
     "experiment": experiment,
     "status": status,
     "export": export,

@@ -20,6 +20,9 @@ from dsacc.maths import (
     variance_multiplier,
 )
 from dsacc.maths.losses import constraint_penalty
+from dsacc.maths.newton import Bounds
+
+CLIP: Bounds = (0.0, 1.0)  # lambda's bounds, the paper's
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,14 @@ def noise_shape(config: Config, batch: int, actions: int) -> tuple[int, ...]:
     return (rows, actions) if config.perturbation in ("weights", "values") else (rows,)
 
 
-def constraint_terms(config: Config, q_BA: Tensor, pi_BA: Tensor, alpha: Tensor, noise: Tensor) -> list[Term]:
+def constraint_terms(
+    config: Config, q_BA: Tensor, pi_BA: Tensor, alpha: Tensor, noise: Tensor, bounds: Bounds = CLIP
+) -> list[Term]:
     """The actor's constraints at these states; none for plain DSAC. `noise` is standard normal, of `noise_shape`.
 
     Everything is computed in float64 from the one Q, and nothing here carries a gradient. It is done on the CPU: the
     arrays are small, the solve asks after every iteration whether it is done, and not every device has float64.
+    Other `bounds` of lambda than the method's are for looking at what they do; two constraints know no others.
     """
     if config.constraint is None:
         return []
@@ -64,7 +70,7 @@ def constraint_terms(config: Config, q_BA: Tensor, pi_BA: Tensor, alpha: Tensor,
     deviation_BA = (q_BA - centre_B[:, None]) ** 2
     shares = {"mean": (q_BA, targets.mean_B), "variance": (deviation_BA, targets.variance_B)}
     names = ["mean", "variance"] if config.constraint == "both" else [config.constraint]
-    solution = _solve(config, q_BA, centre_B, targets.mean_B, targets.variance_B, alpha)
+    solution = _solve(config, q_BA, centre_B, targets.mean_B, targets.variance_B, alpha, bounds)
     terms = []
     for k, name in enumerate(names):
         f_BA, target_B = shares[name]
@@ -76,8 +82,10 @@ def constraint_terms(config: Config, q_BA: Tensor, pi_BA: Tensor, alpha: Tensor,
     return terms
 
 
-def _solve(config: Config, q_BA: Tensor, mu_B: Tensor, mean_B: Tensor, variance_B: Tensor, alpha: Tensor) -> Solution:
-    form, bounds = config.multiplier_form, (0.0, 1.0)
+def _solve(
+    config: Config, q_BA: Tensor, mu_B: Tensor, mean_B: Tensor, variance_B: Tensor, alpha: Tensor, bounds: Bounds
+) -> Solution:
+    form = config.multiplier_form
     if config.fixed_lambda is not None:
         if config.constraint == "both":
             lam = q_BA.new_full((len(q_BA), 2), config.fixed_lambda)

@@ -96,6 +96,12 @@ class Learner:
         """The actor's logits [B, A]."""
         return self._logits(scaled(observation))
 
+    @torch.no_grad()
+    def q_values(self, observation: Tensor) -> Tensor:
+        """The critics' Q [B, A], combined as the settings say."""
+        q1_BA, q2_BA = self.critics(scaled(observation))
+        return combine_critics(q1_BA, q2_BA, self.config.critics)  # type: ignore[arg-type]
+
     def _logits(self, observation: Tensor) -> Tensor:
         features = self.critics.encoders[0](observation) if self.actor.encoder is None else observation
         return self.actor(observation, features)

@@ -7,10 +7,19 @@ from typing import Any
 import gymnasium as gym
 
 from dsacc.envs.atari import Atari, display_name, find_game, game_names
-from dsacc.envs.spaces import Observations, check_actions, check_reward
+from dsacc.envs.spaces import Observations, action_names, check_actions, check_reward
 from dsacc.errors import EnvError
 
-__all__ = ["Observations", "check_actions", "check_reward", "copies", "env_name", "frame_stack", "make_env"]
+__all__ = [
+    "Observations",
+    "action_names",
+    "check_actions",
+    "check_reward",
+    "copies",
+    "env_name",
+    "frame_stack",
+    "make_env",
+]
 
 Env = gym.Env[Any, Any]
 

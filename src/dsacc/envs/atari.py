@@ -124,6 +124,10 @@ class Atari(gym.Env[Array, np.int64]):
         out: Array = np.maximum(self._screens[0], self._screens[1]) if self._seen is None else self._seen.copy()
         return out
 
+    def get_action_meanings(self) -> list[str]:
+        """`NOOP`, `FIRE`, `RIGHT`, ...: the emulator's names, by action."""
+        return [action.name for action in self.actions]
+
     def render(self) -> Array:
         return self.screen()
 

@@ -75,6 +75,9 @@ class Catch(gym.Env[np.ndarray[Any, Any], np.int64]):
         screen[y : y + PIXELS, x : x + PIXELS][self._disc] = _BALL
         return screen
 
+    def get_action_meanings(self) -> list[str]:
+        return ["left", "stay", "right"]
+
     def render(self) -> np.ndarray[Any, Any]:
         return self._screen()
 

@@ -124,6 +124,14 @@ def check_actions(env: gym.Env[Any, Any]) -> int:
     return int(space.n)
 
 
+def action_names(env: gym.Env[Any, Any]) -> list[str]:
+    """What the environment calls its actions, else their numbers."""
+    meanings = getattr(env.unwrapped, "get_action_meanings", None)
+    names = [str(name) for name in meanings()] if callable(meanings) else []
+    count = check_actions(env)
+    return names if len(names) == count else [str(number) for number in range(count)]
+
+
 def check_reward(reward: Any, step: int) -> float:
     """The reward as a float; refuses NaN and infinity."""
     value = float(reward)

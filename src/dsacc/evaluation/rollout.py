@@ -70,7 +70,7 @@ def evaluate(
     make = source if callable(source) else lambda: make_env(source)
     first = make()
     player.check_fits(first)
-    wanted = list(_conditions(first, shifts, severity, mode, where, policy))
+    wanted = list(conditions_of(first, shifts, severity, mode, where, policy))
     about = {
         "env": env_name(first),
         "agent": player.agent,
@@ -101,7 +101,7 @@ def evaluate(
     return [{**row, "returns": row["returns"][:episodes], "lengths": row["lengths"][:episodes]} for row in rows]
 
 
-def _conditions(
+def conditions_of(
     env: Env,
     shifts: Sequence[str] | None,
     severity: Severity | str | Sequence[Severity | str],
@@ -144,17 +144,19 @@ class Job:
     episode: int
 
 
-class _Game:
-    """One episode, in an environment that goes on to the next one after it: starting an emulator costs 100 ms."""
+class Game:
+    """One environment under one condition. `base` can serve another one after it: starting an emulator costs 100 ms."""
 
-    def __init__(self, base: Env, trial: Trial, job: Job, seed: int) -> None:
-        self.base, self.job, self.score, self.length = base, job, 0.0, 0
+    def __init__(self, base: Env, trial: Trial, seed: int) -> None:
+        self.base, self.env, self.seed = base, base, seed
         self.limit = int(getattr(base.unwrapped, "test_steps", MAX_STEPS))
-        self.env = base
         if trial.shift != "id":
             severity, mode = trial.severity or "paper", str(trial.mode)
             self.env = Shift(base, trial.shift, severity, mode, seed, where=trial.where)
-        game, actions = np.random.SeedSequence((seed, job.episode)).spawn(2)
+
+    def begin(self, job: Job) -> None:
+        game, actions = np.random.SeedSequence((self.seed, job.episode)).spawn(2)
+        self.job, self.score, self.length = job, 0.0, 0
         self.rng = np.random.default_rng(actions)
         self.observation, _ = self.env.reset(seed=int(game.generate_state(1)[0]))
 
@@ -182,11 +184,12 @@ def _play(
     left = Counter(job.trial for job in jobs)
     for policy in _once(trials[job.trial].policy for job in jobs):
         waiting = [job for job in jobs if trials[job.trial].policy == policy][::-1]
-        running: list[_Game] = []
+        running: list[Game] = []
         while waiting or running:
             while waiting and len(running) < BATCH:
                 job = waiting.pop()
-                running.append(_Game(unused.pop() if unused else make(), trials[job.trial], job, seed))
+                running.append(Game(unused.pop() if unused else make(), trials[job.trial], seed))
+                running[-1].begin(job)
             seen = [game.observation for game in running]
             pad = BATCH - len(seen)
             rngs = [game.rng for game in running] + spare[:pad]

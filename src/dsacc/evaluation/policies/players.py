@@ -95,8 +95,11 @@ class BlindPlayer(Player):
         self.player.check_fits(env)
 
     def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
-        constant = np.full_like(observations, GREY if observations.dtype == np.uint8 else 0)
-        return self.player.act(constant, rngs, greedy)
+        return self.player.act(self.shown(observations), rngs, greedy)
+
+    def shown(self, observations: Array) -> Array:
+        """What it is shown in place of these."""
+        return np.full_like(observations, GREY if observations.dtype == np.uint8 else 0)
 
 
 def random_player(env: gym.Env[Any, Any]) -> RandomPlayer:

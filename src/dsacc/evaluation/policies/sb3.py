@@ -82,12 +82,8 @@ class SB3Player(Player):
         if wanted.dtype == np.uint8 and env.observation_space.dtype != np.uint8:
             raise ModelError(f"{self.agent} sees uint8; this environment shows {env.observation_space.dtype}")
 
-    @torch.no_grad()
     def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
-        policy = self.model.policy
-        policy.set_training_mode(False)
-        seen = torch.as_tensor(self._as_trained(observations), device=policy.device)
-        scores_BA = self._scores(policy, seen).cpu().double().numpy()
+        scores_BA = self.scores(observations)
         if greedy or self.algorithm in ("PPO", "A2C"):
             return choose(scores_BA, rngs, greedy)
         best_B, epsilon = scores_BA.argmax(axis=1), float(self.model.exploration_rate)
@@ -97,6 +93,15 @@ class SB3Player(Player):
                 for best, rng in zip(best_B, rngs, strict=True)
             ]
         )
+
+    @torch.no_grad()
+    def scores(self, observations: Array) -> Array:
+        """The logits of PPO and A2C, the Q-values of DQN and QR-DQN, [B, A] in float64."""
+        policy = self.model.policy
+        policy.set_training_mode(False)
+        seen = torch.as_tensor(self._as_trained(observations), device=policy.device)
+        scores_BA: Array = self._scores(policy, seen).cpu().double().numpy()
+        return scores_BA
 
     def _as_trained(self, observations: Array) -> Array:
         """In the model's layout and type; bytes become [0, 1] where its space ends at 1."""
