@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dsacc import __version__
-from dsacc.commands import demo, evaluate, experiment, export, preview, status, train
+from dsacc.commands import demo, evaluate, experiment, export, preview, report, status, train
 from dsacc.commands.common import say
 from dsacc.errors import BadInput, DsaccError, Stopped
 
@@ -23,6 +23,7 @@ COMMANDS = {
     "preview": preview,
     "experiment": experiment,
     "status": status,
+    "report": report,
     "export": export,
 }
 
