@@ -25,7 +25,7 @@ def training_figure(
     for curve in curves:
         look = styles[curve.agent].line
         for seed in curve.seeds:
-            axis.plot(seed.steps, seed.raw, color=look["color"], linewidth=0.5, alpha=0.35)
+            axis.plot(seed.steps, seed.raw, color=look["color"], linewidth=0.5, alpha=0.45)
         if (curve.count > 1).any():
             low, high = curve.mean - curve.std, curve.mean + curve.std
             axis.fill_between(curve.steps, low, high, color=look["color"], alpha=0.16, linewidth=0)

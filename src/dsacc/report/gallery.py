@@ -16,7 +16,7 @@ from dsacc.shifts import find_kind
 
 WIDTH = 1_000  # pixels of a picture in the page; the file beside it has all of them
 Clip = Callable[[Path], tuple[Any, str]]  # of a run folder: a matplotlib figure, and a sentence about it
-TRIES = 3  # runs that are asked for the clip figure
+TRIES, STATES = 3, 100  # runs that are asked for the clip figure, and states that each is looked at in
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def find_clip() -> Clip | None:
     module: Any = importlib.import_module("dsacc.clip")
 
     def clip(run: Path) -> tuple[Any, str]:
-        data = module.clip_figure_data(run)
+        data = module.clip_figure_data(run, steps=STATES)
         return module.draw_clip(data), data.sentence
 
     return clip

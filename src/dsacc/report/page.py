@@ -1,9 +1,7 @@
 """The page: everything is read, judged and drawn, and put into one file, with figures and tables beside it."""
 
 import base64
-import csv
 import hashlib
-import io
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,6 +56,10 @@ class View:
     baseline: str
 
     @property
+    def intervals(self) -> bool:
+        return any(c.estimate and c.estimate.low is not None for made in self.claims.values() for c in made)
+
+    @property
     def shifted(self) -> list[Drawing]:
         return [*([self.gap] if self.gap else []), *self.severities, *self.profiles]
 
@@ -84,7 +86,7 @@ def write_report(folder: str | Path, out: str | Path | None = None, clip: Clip |
     for drawing in content["drawings"]:
         write_atomically(beside / "figures" / f"{drawing.name}.svg", drawing.svg)
         write_atomically(beside / "figures" / f"{drawing.name}.png", drawing.png)
-    write_atomically(beside / "tables" / "curves.csv", _raw_curves(study).encode())
+    write_atomically(beside / "tables" / "curves.csv", tables.raw_curves(study).encode())
     write_atomically(out, _fill(content).encode())
     return out
 
@@ -216,20 +218,6 @@ def _commands(study: Study) -> list[str]:
     grid = repeat.grid_command(study)
     trained = [command for run in study.runs if (command := repeat.train_command(run))]
     return [grid] if grid else [*dict.fromkeys(trained), *repeat.test_commands(study)]
-
-
-def _raw_curves(study: Study) -> str:
-    """Every number that was logged, a line for each run and step."""
-    keys = list(dict.fromkeys(key for run in study.runs for row in run.metrics[-1:] for key in row if key != "step"))
-    keys = ["return", *(key for key in keys if key != "return")]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["run", "game", "agent", "seed", "step", *keys])
-    for run in study.runs:
-        for row in run.metrics:
-            about = [run.name, run.game, run.agent, "" if run.seed is None else run.seed, f"{row['step']:.0f}"]
-            writer.writerow([*about, *(f"{row[key]:.10g}" if key in row else "" for key in keys)])
-    return text.getvalue()
 
 
 def _slugs(games: Sequence[str]) -> dict[str, str]:

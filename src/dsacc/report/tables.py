@@ -86,7 +86,9 @@ def _references(results: Results, summary: Summary) -> list[list[Cell]]:
     rows = []
     for name, key in (("random", "random"), (top, "top")):
         known = [getattr(summary.scales[g], key) if g in summary.scales else None for g in results.games]
-        rows.append([Cell("reference"), Cell(name), *(Cell("-" if x is None else f"{x:.6g}", x) for x in known)])
+        rows.append(
+            [Cell("reference"), Cell(name), *(Cell("-" if x is None else f"{round(x, 2):.7g}", x) for x in known)]
+        )
     return rows
 
 
@@ -158,3 +160,17 @@ def beside_csv(found: Sequence[tuple[Results, Summary]]) -> str:
             about = [game, c.shift, "" if c.severity is None else str(c.severity), c.mode or "", results.policy, agent]
             writer.writerow([*about, *ours, paper.suspect if paper else "", *ends])
     return out.getvalue()
+
+
+def raw_curves(study: Study) -> str:
+    """Every number that was logged, a line for each run and step."""
+    keys = list(dict.fromkeys(key for run in study.runs for row in run.metrics[-1:] for key in row if key != "step"))
+    keys = ["return", *(key for key in keys if key != "return")]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["run", "game", "agent", "seed", "step", *keys])
+    for run in study.runs:
+        for row in run.metrics:
+            about = [run.name, run.game, run.agent, "" if run.seed is None else run.seed, f"{row['step']:.0f}"]
+            writer.writerow([*about, *(f"{row[key]:.10g}" if key in row else "" for key in keys)])
+    return text.getvalue()
