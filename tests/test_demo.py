@@ -23,6 +23,10 @@ def test_the_demo_trains_tests_and_says_where_the_results_are(tmp_path, monkeypa
     said = capsys.readouterr().out
     assert "dsac-m" in said
     assert "curves.png" in said
+    assert "report.html" in said
+    page = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
+    assert "One seed: no interval is defined" in page
+    assert "Catch-v0, from left to right: clean, snow, rain, fog" in page
     with Image.open(tmp_path / "demo" / "curves.png") as picture:
         assert picture.width > 1000
     for agent in ("dsac", "dsac-m"):

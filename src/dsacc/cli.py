@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dsacc import __version__
-from dsacc.commands import demo, evaluate, experiment, export, preview, status, train, watch
+from dsacc.commands import demo, evaluate, experiment, export, preview, report, status, train, watch
 from dsacc.commands.common import say
 from dsacc.errors import BadInput, DsaccError, Stopped
 
@@ -24,6 +24,7 @@ COMMANDS = {
     "watch": watch,
     "experiment": experiment,
     "status": status,
+    "report": report,
     "export": export,
 }
 

@@ -16,6 +16,7 @@ from dsacc.errors import DsaccError
 from dsacc.evaluation import evaluate
 from dsacc.evaluation.formats import render
 from dsacc.progress import describe
+from dsacc.report import write_report
 from dsacc.runs import write_atomically
 
 ENV, PRESET, STEPS = "dsacc/Catch-v0", "efficient", 6_000
@@ -45,6 +46,7 @@ def run_demo(out: Path) -> list[dict[str, Any]]:
     console.print(f"Results: {out / 'results.json'}", soft_wrap=True)
     console.print(f"Learning curves: {picture}", soft_wrap=True)
     console.print(f"Runs: {', '.join(map(str, runs.values()))}", soft_wrap=True)
+    console.print(f"Report: {write_report(out)}, one page that opens in any browser", soft_wrap=True)
     console.print("Next: dsacc train CartPole-v1 --agent dsac-m --steps 30000")
     return rows
 

@@ -1,0 +1,25 @@
+"""`dsacc report`."""
+
+import argparse
+from pathlib import Path
+
+from dsacc.commands.common import Commands, say
+
+
+def add(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "report",
+        help="a page with verdict, tables and figures of a study",
+        description="Write one HTML file that opens from disk, and its figures (SVG, PNG) and tables (CSV, Markdown, "
+        "LaTeX) into a folder beside it.",
+    )
+    parser.add_argument("folder", type=Path, metavar="DIR", help="an experiment, a demo, a folder of runs, or one run")
+    parser.add_argument("--out", type=Path, help="HTML file to write (default: report.html in DIR)")
+
+
+def run(args: argparse.Namespace) -> None:
+    from dsacc.report import write_report
+    from dsacc.runs.files import size
+
+    out = write_report(args.folder, args.out)
+    say(f"wrote {out} ({size(out.stat().st_size)}); figures and tables are in {out.with_name(f'{out.stem}_files')}")

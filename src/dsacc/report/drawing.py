@@ -1,0 +1,181 @@
+"""How figures look, and how one becomes an inline drawing, an SVG file and a PNG file.
+
+The files are for papers: white, with title and legend. The inline drawing takes its ink from the page, so that it works
+on white and on black; title and legend are the page's. The same figure gives the same bytes every time.
+"""
+
+import io
+import math
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+INK = "#1b1f24"
+# Okabe and Ito's colours, which the colour-blind can tell apart; darkened where they would vanish on white.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b35a8d", "#a87400", "#3a8fc4", "#6b6f76")
+DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.8)), (0, (6, 1.6, 1.3, 1.6)), (0, (1.4, 1.4)), (0, (9, 2)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+# The same markers for the page's legend, around (0, 0).
+SHAPES = (
+    "M-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0z", "M-3.2-3.2h6.4v6.4h-6.4z", "M0-4l3.8 6.8h-7.6z",
+    "M0-4.4l4.4 4.4l-4.4 4.4l-4.4-4.4z", "M0 4l3.8-6.8h-7.6z",
+    "M-1.4-4h2.8v2.6h2.6v2.8h-2.6v2.6h-2.8v-2.6h-2.6v-2.8h2.6z",
+    "M-3.8-2.2l1.6-1.6l2.2 2.2l2.2-2.2l1.6 1.6l-2.2 2.2l2.2 2.2l-1.6 1.6l-2.2-2.2l-2.2 2.2l-1.6-1.6l2.2-2.2z",
+)  # fmt: skip
+SIZE = (3.9, 2.5)  # inches at 72 dots: what a third of a wide page, or a phone, shows at its size
+MARGINS = {"left": 0.56, "right": 0.12, "bottom": 0.44, "top": 0.08}  # inches around a panel
+HEAD, LEGEND = 0.26, 0.17  # inches that the title, and a line of the legend, take in a file
+RC: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "font.size": 9.5,
+    "axes.labelsize": 9.5,
+    "axes.titlesize": 10,
+    "text.parse_math": False,  # a name with a dollar sign is a name
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "axes.linewidth": 0.6,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": INK,
+    "grid.alpha": 0.14,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "path.simplify": True,
+}
+
+
+@dataclass(frozen=True)
+class Style:
+    """An agent's colour, dashes and marker: three ways to tell it, so that any one may fail."""
+
+    index: int
+
+    @property
+    def colour(self) -> str:
+        return COLOURS[self.index % len(COLOURS)]
+
+    @property
+    def _turn(self) -> int:
+        return self.index + self.index // len(COLOURS)  # the eighth has the first one's colour, and nothing else of it
+
+    @property
+    def line(self) -> dict[str, Any]:
+        dash, marker = DASHES[self._turn % len(DASHES)], MARKERS[self._turn % len(MARKERS)]
+        return {"color": self.colour, "linestyle": dash, "marker": marker}
+
+    @property
+    def ink(self) -> str:
+        return f"var(--s{self.index % len(COLOURS)})"
+
+    @property
+    def dasharray(self) -> str:
+        dash = DASHES[self._turn % len(DASHES)]
+        return "none" if dash == "solid" else " ".join(f"{1.6 * x:g}" for x in dash[1])
+
+    @property
+    def shape(self) -> str:
+        return SHAPES[self._turn % len(SHAPES)]
+
+
+@dataclass
+class Drawing:
+    """A figure of the page. `alt` says in words what is to be seen."""
+
+    name: str
+    title: str
+    alt: str
+    inline: str
+    svg: bytes = field(repr=False)
+    png: bytes = field(repr=False)
+
+
+def new_figure(height: float = SIZE[1], width: float = SIZE[0], left: float = MARGINS["left"]) -> tuple[Any, Any]:
+    """A figure with one panel, inches. Margins are fixed: a layout engine would take most of the time of a report."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)
+    axis = figure.subplots()
+    _place(figure, **{**MARGINS, "left": left})
+    for scale in (axis.xaxis, axis.yaxis):
+        scale.set_major_locator(MaxNLocator(5))
+        scale.set_major_formatter(FuncFormatter(lambda x, _: short_number(x)))
+    return figure, axis
+
+
+def _place(figure: Any, left: float, right: float, bottom: float, top: float) -> None:
+    width, height = figure.get_size_inches()
+    figure.subplots_adjust(left / width, bottom / height, 1 - right / width, 1 - top / height)
+
+
+def short_number(x: float) -> str:
+    """`0.25`, `500`, `20k`, `1.5M`."""
+    for unit, name in ((1e6, "M"), (1e3, "k")):
+        if abs(x) >= unit:
+            return f"{x / unit:.4g}{name}"
+    return f"{x:.4g}" if abs(x) > 1e-9 else "0"
+
+
+def finish(figure: Any, name: str, title: str, alt: str, legend: Sequence[Any] = ()) -> Drawing:
+    """The inline drawing first; title and legend (handles with labels) join it for the files."""
+    import matplotlib
+
+    with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": name}):
+        warnings.simplefilter("ignore")  # letters that a font lacks; the page has them
+        inline = _inline(_save(figure, "svg", transparent=True).decode(), name)
+        if figure.get_layout_engine() is None:
+            _make_room(figure, title, legend)
+        svg = _save(figure, "svg", facecolor="white")
+        png = _save(figure, "png", facecolor="white", dpi=160)
+    return Drawing(name, title, alt, inline, svg, png)
+
+
+def _make_room(figure: Any, title: str, legend: Sequence[Any]) -> None:
+    width, height = figure.get_size_inches()
+    at = figure.subplotpars
+    margins = {"left": at.left * width, "right": (1 - at.right) * width}
+    margins |= {"bottom": at.bottom * height, "top": (1 - at.top) * height}
+    columns = 1 if max((len(h.get_label()) for h in legend), default=0) > 16 else 3
+    below = LEGEND * math.ceil(len(legend) / columns) + 0.08 if legend else 0.0
+    figure.set_size_inches(width, height + HEAD + below)
+    _place(figure, **{**margins, "bottom": margins["bottom"] + below, "top": margins["top"] + HEAD})
+    figure.suptitle(title, fontsize=10.5, y=1 - 0.07 / (height + HEAD + below), va="top")
+    if legend:
+        figure.legend(handles=list(legend), loc="lower center", ncols=columns, fontsize=8)
+
+
+def _save(figure: Any, format: str, **how: Any) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format=format, metadata={"Date": None} if format == "svg" else None, **how)
+    return file.getvalue()
+
+
+def _inline(svg: str, name: str) -> str:
+    """Only the drawing: no prolog, no rules for the whole page, no size of its own; colours from the page; ids that no
+    other figure has, and only where something refers to them."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", svg, flags=re.S)
+    svg = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1" aria-hidden="true" focusable="false">', svg)
+    for i, colour in enumerate(COLOURS):
+        svg = svg.replace(colour, f"var(--s{i})")
+    for ink in (INK, "#333333", "#000000"):
+        svg = svg.replace(ink, "currentColor")
+    svg = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", svg)
+    svg = re.sub(r"font-family: [^;\"]*;? ?", "", svg)
+    used = set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', svg))
+    ids = {a or b for a, b in used}
+    svg = re.sub(r' id="([^"]+)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in ids else "", svg)
+    svg = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', svg)
+    svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", svg)
+    svg = svg.replace("xlink:href", "href")
+    return re.sub(r"\s*\n\s*", "\n", svg).strip()
