@@ -215,6 +215,7 @@ def test_the_verdict_comes_first_and_says_what_is_not_shown(made):
     words = text_of(made)
     assert words.index("DSAC-M against DSAC:") < words.index("Raw scores")
     assert "DSAC-V against DSAC:" in words
+    assert "10 comparisons are made here" in words
     assert "3 seeds make a 95 % interval too narrow" in words
     assert "trained for 1,000,000 steps, these for 100,000" in words
 

@@ -5,7 +5,7 @@ import pytest
 from dsacc.evaluation.results import collect
 from dsacc.evaluation.statistics import Estimate
 from dsacc.evaluation.summary import Summary
-from dsacc.report.verdict import claims, disagreements, headline, judge, limits, shown
+from dsacc.report.verdict import by_luck, claims, disagreements, headline, headlines, judge, limits, shown
 
 
 def row(agent, seed, scores, shift="id", game="Breakout", policy="greedy"):
@@ -114,3 +114,16 @@ def test_ways_of_playing_that_disagree_are_named():
 
 def test_names_of_the_paper_are_written_as_there():
     assert [shown(a) for a in ("dsac-m", "dsac-mv, no noise", "random")] == ["DSAC-M", "DSAC-MV, no noise", "random"]
+
+
+def test_many_undecided_agents_share_a_sentence_and_luck_is_spoken_of():
+    def claim(agent, low):
+        return judge(agent, "dsac", "clean", Estimate(0.7, low, 0.9, 5), 1, True)
+
+    found = {f"dsac-m, {i}": [claim(f"dsac-m, {i}", 0.55 if i == 1 else 0.2)] * 3 for i in range(4)}
+    assert headlines(found, "dsac") == [
+        "DSAC-M, 1 against DSAC: a hint that it is better (clean, clean and clean).",
+        "Not decided under any condition, against DSAC: DSAC-M, 0; DSAC-M, 2; DSAC-M, 3.",
+    ]
+    assert "12 comparisons are made here" in by_luck(found)[0]
+    assert by_luck({"dsac-m": found["dsac-m, 1"]}) == []

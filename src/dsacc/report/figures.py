@@ -15,6 +15,7 @@ from dsacc.report.verdict import Claim, said, shown
 
 Styles = Mapping[str, Style]
 NAME = 26  # letters of a name on an axis
+FEW = 6  # agents, up to which bands and shades can be told apart
 
 
 def training_figure(
@@ -26,7 +27,7 @@ def training_figure(
         look = styles[curve.agent].line
         for seed in curve.seeds:
             axis.plot(seed.steps, seed.raw, color=look["color"], linewidth=0.5, alpha=0.45)
-        if (curve.count > 1).any():
+        if (curve.count > 1).any() and len(curves) <= FEW:
             low, high = curve.mean - curve.std, curve.mean + curve.std
             axis.fill_between(curve.steps, low, high, color=look["color"], alpha=0.16, linewidth=0)
     handles = []
@@ -120,7 +121,7 @@ def profile_figures(prefix: str, results: Results, summary: Summary, styles: Sty
             look = styles[agent].line
             value = [e.value for e in estimates]
             handles += axis.plot(taus, value, **look, linewidth=1.6, markersize=4, markevery=8, label=_short(agent))
-            if all(e.low is not None for e in estimates):
+            if all(e.low is not None for e in estimates) and len(runs) <= FEW:
                 low, high = [e.low or 0.0 for e in estimates], [e.high or 0.0 for e in estimates]
                 axis.fill_between(taus, low, high, color=look["color"], alpha=0.16, linewidth=0)
             words.append(f"{shown(agent)}: half of its runs above {float(np.median(runs[agent])):.3g}")

@@ -119,6 +119,7 @@ def _content(study: Study, out: Path, beside: Path, clip: Clip) -> dict[str, Any
         "learning": learning,
         "diagnostics": diagnostics,
         "end": tables.end_table(study),
+        "few": figures.FEW,
         "window": window_of(study.runs),
         "clip": clipped,
         "pictures": pictures,
@@ -143,9 +144,11 @@ def _view(i: int, results: Results, summary: Summary, study: Study, styles: dict
     return View(
         policy=policy,
         key=key,
-        headlines=[verdict.headline(agent, summary.baseline, cs) for agent, cs in made.items()],
+        headlines=verdict.headlines(made, summary.baseline),
         claims=made,
-        limits=list(dict.fromkeys([*verdict.limits(results, summary, steps, paper), *summary.notes])),
+        limits=list(
+            dict.fromkeys([*verdict.limits(results, summary, steps, paper), *verdict.by_luck(made), *summary.notes])
+        ),
         improvement=figures.improvement_figure(
             f"improvement-{key}", f"Probability of beating {verdict.shown(summary.baseline)}", made, styles
         ),

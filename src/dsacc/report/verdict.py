@@ -10,7 +10,7 @@
 | it lies above (below) 0.5, ten seeds or more | X is better (worse) |
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dsacc.config import AGENTS
@@ -20,6 +20,7 @@ from dsacc.evaluation.summary import Summary, interval_note
 
 ENOUGH = 10  # seeds a game, from which on an interval is taken at its word
 PAPER_STEPS = 1_000_000
+MANY = 10  # comparisons, from which on luck is spoken of
 WORDS = {"id": "clean", None: "all together"}
 
 
@@ -124,6 +125,29 @@ def headline(agent: str, baseline: str, made: Iterable[Claim]) -> str:
     }
     parts = [f"{texts[word]} ({listed(groups[word])})" for word in texts if word in groups]
     return f"{shown(agent)} against {shown(baseline)}: {'; '.join(parts)}."
+
+
+def headlines(made: Mapping[str, Sequence[Claim]], baseline: str) -> list[str]:
+    """A sentence an agent; where three or more are undecided throughout, one for all of these, after the others."""
+    undecided = [agent for agent, cs in made.items() if {c.word for c in cs} == {"not decided"}]
+    if len(undecided) < 3:
+        undecided = []
+    lines = [headline(agent, baseline, cs) for agent, cs in made.items() if agent not in undecided]
+    if undecided:
+        names = "; ".join(map(shown, undecided))
+        lines.append(f"Not decided under any condition, against {shown(baseline)}: {names}.")
+    return lines
+
+
+def by_luck(made: Mapping[str, Sequence[Claim]]) -> list[str]:
+    """Many comparisons find something where there is nothing: one in twenty, at 95 %."""
+    count = sum(c.estimate is not None and c.estimate.low is not None for cs in made.values() for c in cs)
+    if count < MANY:
+        return []
+    return [
+        f"{count} comparisons are made here. If no agent differed from another, about one in twenty would look decided "
+        "by luck alone, and more with intervals that are too narrow."
+    ]
 
 
 def listed(names: Sequence[str]) -> str:
