@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from mistakes import assert_refused
 
 from dsacc.cli import main
 
@@ -24,6 +25,7 @@ def here(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ("evaluate random --env CartPole-v1 --seed -1", "seed must be at least 0, not -1"),
         ("train CartPole-v9", "there is no environment 'CartPole-v9'; did you mean 'CartPole-v1'?"),
         ("train CartPole-v1 --agent dsac-x", "invalid choice: 'dsac-x'"),
         ("train CartPole-v1 --steps 0", "--steps must be at least 1, not 0"),
@@ -44,17 +46,8 @@ def here(tmp_path, monkeypatch):
         ("fly", "invalid choice: 'fly'"),
     ],
 )
-def test_a_mistake_is_one_line_exit_code_2_and_nothing_written(arguments, message, here, capsys):
-    try:
-        code = main(arguments.split())
-    except SystemExit as stop:
-        code = stop.code
-    lines = said(capsys)
-    assert code == 2
-    assert len(lines) == 1, lines
-    assert message in lines[0]
-    assert lines[0].startswith("dsacc: ")
-    assert list(here.iterdir()) == []
+def test_a_mistake_is_one_line_exit_code_2_and_nothing_written(arguments, message, tmp_path, monkeypatch, capsys):
+    assert_refused(arguments, message, tmp_path, monkeypatch, capsys)
 
 
 def test_train_says_what_it_found_and_what_to_do_next(here, capsys):

@@ -5,6 +5,7 @@ import inspect
 import cv2
 import numpy as np
 import pytest
+from mistakes import assert_refused
 
 from dsacc import Shift, make_env
 from dsacc.cli import build_parser, main
@@ -92,16 +93,7 @@ def test_all_cells_show_the_same_moment_of_the_same_game():
     ],
 )
 def test_a_mistake_is_one_line_exit_code_2_and_nothing_written(arguments, message, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    try:
-        code = main(["preview", *arguments.split()])
-    except SystemExit as stop:
-        code = stop.code
-    lines = capsys.readouterr().err.strip().splitlines()
-    assert code == 2
-    assert len(lines) == 1, lines
-    assert message in lines[0]
-    assert list(tmp_path.iterdir()) == []
+    assert_refused(f"preview {arguments}", message, tmp_path, monkeypatch, capsys)
 
 
 def test_the_command_says_where_the_picture_is(tmp_path, monkeypatch, capsys):

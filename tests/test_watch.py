@@ -12,6 +12,7 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
+from mistakes import assert_refused
 from PIL import Image
 
 from dsacc import DSAC, evaluate
@@ -383,16 +384,7 @@ def test_what_cannot_be_seen_is_refused(tmp_path, monkeypatch):
     ],
 )
 def test_a_mistake_is_one_line_exit_code_2_and_nothing_written(arguments, message, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    try:
-        code = main(["watch", *arguments.split()])
-    except SystemExit as stop:
-        code = stop.code
-    lines = capsys.readouterr().err.strip().splitlines()
-    assert code == 2
-    assert len(lines) == 1, lines
-    assert message in lines[0]
-    assert list(tmp_path.iterdir()) == []
+    assert_refused(f"watch {arguments}", message, tmp_path, monkeypatch, capsys)
 
 
 def test_the_command_says_the_scores_and_where_the_video_is(catcher, tmp_path, monkeypatch, capsys):

@@ -67,6 +67,7 @@ def test_a_factory_makes_the_environment():
     ("settings", "message"),
     [
         ({"episodes": 0}, "episodes must be at least 1"),
+        ({"seed": -1}, "seed must be at least 0, not -1"),
         ({"policy": "best"}, "policy is 'greedy' or 'sampled'"),
         ({"shifts": ["id", "hail"]}, "unknown shift 'hail'"),
         ({"shifts": ["snow"]}, "'snow' makes no sense for vectors"),

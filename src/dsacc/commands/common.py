@@ -23,6 +23,30 @@ def whole(text: str) -> int:
 whole.__name__ = "whole number"  # argparse names the type in its message
 
 
+PLAYERS = "run folder or saved agent; or random, blind:RUN (sees a constant), sb3:FILE, onnx:FILE, module:function"
+
+
+def player_options(parser: argparse.ArgumentParser) -> None:
+    """What every command that plays games asks of its player, its games and their weather."""
+    parser.add_argument("--env", help="environment to play (default: the one trained on)")
+    parser.add_argument(
+        "--mode",
+        choices=["independent", "frozen", "falling"],
+        default="independent",
+        help="new weather each frame, one draw an episode, or one that falls (default: independent)",
+    )
+    parser.add_argument(
+        "--where",
+        choices=["screen", "observation"],
+        help="shift the full screen, or what the agent sees (default: screen for Atari, else observation)",
+    )
+    parser.add_argument("--seed", type=whole, default=0, help="of games, weather and actions (default: 0)")
+    parser.add_argument(
+        "--trust", action="store_true", help="load files that can execute code (sb3: files are pickles)"
+    )
+    parser.add_argument("--threads", type=whole, default=1, help="threads of this process (default: 1)")
+
+
 def at_least_one(args: argparse.Namespace, *names: str) -> None:
     for name in names:
         value = getattr(args, name)

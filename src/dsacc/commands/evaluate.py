@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from dsacc.commands.common import Commands, at_least_one, say, whole
+from dsacc.commands.common import PLAYERS, Commands, at_least_one, player_options, say, whole
 
 
 def add(commands: Commands) -> None:
@@ -15,9 +15,9 @@ def add(commands: Commands) -> None:
         "runs",
         nargs="+",
         metavar="RUN",
-        help="run folder or saved agent; or random, blind:RUN (sees a constant), sb3:FILE, onnx:FILE, module:function",
+        help=PLAYERS,
     )
-    parser.add_argument("--env", help="environment to play (default: the one trained on)")
+    player_options(parser)
     parser.add_argument(
         "--shifts",
         nargs="+",
@@ -27,17 +27,6 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--severity", nargs="+", default=["paper"], metavar="LEVEL", help="paper, or 1 to 5; several (default: paper)"
     )
-    parser.add_argument(
-        "--mode",
-        choices=["independent", "frozen", "falling"],
-        default="independent",
-        help="new weather each frame, one draw an episode, or one that falls (default: independent)",
-    )
-    parser.add_argument(
-        "--where",
-        choices=["screen", "observation"],
-        help="shift the full screen, or what the agent sees (default: screen for Atari, else observation)",
-    )
     parser.add_argument("--episodes", type=whole, default=10, help="full episodes per condition (default: 10)")
     parser.add_argument(
         "--policy",
@@ -46,16 +35,11 @@ def add(commands: Commands) -> None:
         default=["greedy"],
         help="how actions are chosen; both may be given (default: greedy)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of games, weather and actions (default: 0)")
     parser.add_argument(
         "--format", choices=["table", "csv", "markdown", "latex", "json"], default="table", help="(default: table)"
     )
     parser.add_argument("--baseline", help="agent that others are compared with (default: dsac, or the first)")
     parser.add_argument("--out", type=Path, help="folder for the rows of agents that have no run folder")
-    parser.add_argument(
-        "--trust", action="store_true", help="load files that can execute code (sb3: files are pickles)"
-    )
-    parser.add_argument("--threads", type=whole, default=1, help="threads of this process (default: 1)")
 
 
 def run(args: argparse.Namespace) -> None:

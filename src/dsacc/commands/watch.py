@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from dsacc.commands.common import Commands, at_least_one, say, whole
+from dsacc.commands.common import PLAYERS, Commands, at_least_one, player_options, say, whole
 
 
 def add(commands: Commands) -> None:
@@ -16,9 +16,9 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "run",
         metavar="RUN",
-        help="run folder or saved agent; or random, blind:RUN (sees a constant), sb3:FILE, onnx:FILE, module:function",
+        help=PLAYERS,
     )
-    parser.add_argument("--env", help="environment to play (default: the one trained on)")
+    player_options(parser)
     parser.add_argument(
         "--shifts",
         nargs="+",
@@ -27,30 +27,14 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--severity", default="paper", metavar="LEVEL", help="paper, or 1 to 5 (default: paper)")
     parser.add_argument(
-        "--mode",
-        choices=["independent", "frozen", "falling"],
-        default="independent",
-        help="new weather each frame, one draw an episode, or one that falls (default: independent)",
-    )
-    parser.add_argument(
-        "--where",
-        choices=["screen", "observation"],
-        help="shift the full screen, or what the agent sees (default: screen for Atari, else observation)",
-    )
-    parser.add_argument(
         "--policy", choices=["greedy", "sampled"], default="greedy", help="how actions are chosen (default: greedy)"
     )
     parser.add_argument("--episodes", type=whole, default=1, help="games, one after the other (default: 1)")
-    parser.add_argument("--seed", type=whole, default=0, help="of games, weather and actions (default: 0)")
     parser.add_argument(
         "--max-steps", type=whole, default=1000, help="agent steps of a game that are shown (default: 1000)"
     )
     parser.add_argument("--fps", type=float, help="frames, which are agent steps, a second (default: the game's own)")
     parser.add_argument("--out", type=Path, help="file, .mp4 or .gif (default: watch.mp4, or watch.gif without ffmpeg)")
-    parser.add_argument(
-        "--trust", action="store_true", help="load files that can execute code (sb3: files are pickles)"
-    )
-    parser.add_argument("--threads", type=whole, default=1, help="threads of this process (default: 1)")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -63,6 +63,8 @@ def evaluate(
     """
     if episodes < 1:
         raise ConfigError(f"episodes must be at least 1, not {episodes}")
+    if seed < 0:
+        raise ConfigError(f"seed must be at least 0, not {seed}")
     player = as_player(agent, env=env, trust=trust)
     source = env if env is not None else player.env
     if source is None:
