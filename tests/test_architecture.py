@@ -20,7 +20,7 @@ LEVELS = [
     {"dsac"},
     {"evaluation"},
     {"insight"},
-    {"clip", "watch"},
+    {"watch"},
     {"export"},
     {"experiments"},
     {"preview"},

@@ -114,6 +114,11 @@ def test_the_command_runs_a_grid_prints_a_table_and_repeats_nothing(tmp_path, ca
     assert "2 runs, 2 done" in again.err
     assert again.out == seen.out
     assert times(runs) == before
+    assert main(["evaluate", str(runs / rows[0]["run"]), "--episodes", "5"]) == 0  # somebody plays more of one run
+    capsys.readouterr()
+    assert main(["experiment", "grid.toml"]) == 0
+    assert capsys.readouterr().out == seen.out
+    assert json.loads((out / "results.json").read_text()) == rows
     assert main(["experiment", "grid.toml", "--dry-run"]) == 0
     assert "2 runs, 2 done, 0 to do" in capsys.readouterr().out
     assert main(["experiment", "grid.toml", "--agents", "dsac"]) == 2

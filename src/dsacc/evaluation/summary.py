@@ -85,7 +85,7 @@ class Summary:
         tops = {known.top_name for known in self.scales.values()}
         if tops == {"human"}:
             return "human-normalised scores (random 0, human 1)"
-        return "normalised scores (random 0, best possible 1)" if tops else "raw scores"
+        return f"normalised scores (random 0, {' or '.join(sorted(tops))} 1)" if tops else "raw scores"
 
     def normalise(self, game: str, scores: Array) -> Array:
         known = self.scales.get(game)

@@ -83,8 +83,14 @@ def collect(plan: Plan, out: Path) -> list[Row]:
     for run in plan.runs:
         if is_done(run, plan.tests, out):
             found = read_rows(run_folder(out, run) / "evaluations")
-            rows += [{**row, "run": run.name, "variant": run.label} for row in found if _asked(row, run, plan.tests)]
+            more = {"run": run.name, "variant": run.label}
+            rows += [{**_cut(row, plan.tests.episodes), **more} for row in found if _asked(row, run, plan.tests)]
     return rows
+
+
+def _cut(row: Row, episodes: int) -> Row:
+    """As many episodes as the plan asks for: somebody may have played more of one run since."""
+    return {**row, "returns": row["returns"][:episodes], "lengths": row["lengths"][:episodes]}
 
 
 def _asked(row: Row, run: Run, tests: Tests) -> bool:

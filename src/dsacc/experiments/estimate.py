@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dsacc.config import AGENTS, Config
+from dsacc.evaluation.rollout import BATCH
 from dsacc.experiments.place import Place, find_place
 from dsacc.experiments.plan import Plan, Run
 from dsacc.experiments.status import duration, read_standings
@@ -22,7 +23,6 @@ from dsacc.runs.files import size
 
 SECONDS = 2.0  # for each of the two measurements of a kind of run
 GROUP_FROM = 30  # more runs than this are shown by game and agent
-TEST_BATCH = 16  # what the network is shown in a test
 # The settings that decide how long a step takes, beside what is seen. A constraint adds 1 to 3 %, less than the error.
 COSTLY = (
     "envs", "replay_compression", "batch_size", "n_step", "encoder", "shared_trunk", "hidden",
@@ -73,7 +73,7 @@ def measure(run: Run) -> Pace:
     random = (time.perf_counter() - began) / trainer.step
     step = _seconds(lambda: trainer.collect(envs)) / envs
     update = _seconds(trainer.learn)
-    seen = model.observations.encode(model.envs[0].reset(seed=0)[0]).repeat(TEST_BATCH, 0)
+    seen = model.observations.encode(model.envs[0].reset(seed=0)[0]).repeat(BATCH, 0)
     test = _seconds(lambda: model.learner.policy_logits(trainer._tensor(seen)), SECONDS / 4)
     for env in model.envs:
         env.close()
@@ -101,7 +101,7 @@ def need_of(run: Run, plan: Plan, pace: Pace) -> Need:
     tests = 0.0
     if place.test_steps is not None:
         times = 1 if plan.tests.every is None else run.steps // plan.tests.every + 1
-        rounds = -(-plan.tests.episodes // TEST_BATCH)
+        rounds = -(-plan.tests.episodes // BATCH)
         games = rounds * pace.test + plan.tests.episodes * pace.random
         tests = times * plan.tests.conditions * place.test_steps * games
     return Need(seconds, tests, place.memory(config, run.steps), _disk(config, place, run.steps, pace))

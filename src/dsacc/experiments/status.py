@@ -17,6 +17,7 @@ import psutil
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from dsacc.errors import RunError
@@ -177,7 +178,7 @@ def as_table(standings: Sequence[Standing], title: str) -> Table:
     counts = {state: sum(s.state == state for s in standings) for state in STATES}
     shown = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
     table = Table(
-        title=f"{title}\n{shown}",
+        title=f"{escape(title)}\n{shown}",
         title_justify="left",
         caption=_errors(standings),
         caption_justify="left",
@@ -196,7 +197,7 @@ def as_table(standings: Sequence[Standing], title: str) -> Table:
         score = "" if s.last_return is None else f"{s.last_return:.4g}"
         style = _STYLES.get(s.state, "")
         state = f"[{style}]{s.state}[/]" if style else s.state
-        table.add_row(name, f"{s.step:,}{steps}", speed, left, score, s.node or "", state)
+        table.add_row(escape(name), f"{s.step:,}{steps}", speed, left, score, escape(s.node or ""), state)
     return table
 
 
@@ -208,7 +209,7 @@ def _short(names: Sequence[str]) -> list[str]:
 
 def _errors(standings: Sequence[Standing]) -> str | None:
     lines = [f"{s.run}: {s.error}" for s in standings if s.error]
-    return "\n".join(lines).replace("[", r"\[") or None
+    return escape("\n".join(lines)) or None
 
 
 def watch(folder: Path, console: Console, once: bool) -> None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dsacc.clip import clip_figure_data, draw_clip
 from dsacc.errors import DsaccError
 from dsacc.evaluation.results import Condition
+from dsacc.insight.clip import clip_figure_data, draw_clip
 from dsacc.preview import preview
 from dsacc.report.data import Study
 from dsacc.report.drawing import Drawing, finish

@@ -71,7 +71,7 @@ class View:
 def write_report(folder: str | Path, out: str | Path | None = None, clip: Clip = clip_of) -> Path:
     """Write the page of `folder` to `out` (default: report.html in it), its figures and tables into a folder beside it.
 
-    `clip` draws the paper's clip figure of a run folder; by default `dsacc.clip`.
+    `clip` draws the paper's clip figure of a run folder; by default `dsacc.insight.clip`.
     """
     import matplotlib
 

@@ -12,7 +12,7 @@ from dsacc import DSAC
 from dsacc.agent import learner as learner_module
 from dsacc.config import make_config
 from dsacc.errors import ModelError
-from dsacc.insight import FREE, keeps, lambdas_under_noise, look, understand
+from dsacc.insight.look import FREE, keeps, lambdas_under_noise, look, understand
 
 TINY = {"random_steps": 20, "hidden": 16, "batch_size": 8}
 HALF = torch.tensor([[0.5, 0.5]])

@@ -13,7 +13,7 @@ from dsacc.dsac import DSAC
 from dsacc.envs import action_names, make_env
 from dsacc.errors import ConfigError
 from dsacc.evaluation.policies.base import choose
-from dsacc.insight import FREE, Array, Insight, look
+from dsacc.insight.look import FREE, Array, Insight, look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

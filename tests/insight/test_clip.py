@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dsacc import DSAC
-from dsacc.clip import _choose, clip_figure_data, draw_clip
 from dsacc.errors import ConfigError
 from dsacc.insight import look
+from dsacc.insight.clip import _choose, clip_figure_data, draw_clip
 
 TINY = {"random_steps": 20, "hidden": 16, "batch_size": 8}
 
