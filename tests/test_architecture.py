@@ -8,7 +8,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "dsacc"
 LEVELS = [
     {"errors"},
-    {"plain"},
+    {"plain", "allocator"},
     {"config"},
     {"maths"},
     {"agent"},

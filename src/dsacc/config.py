@@ -66,16 +66,28 @@ class Config:
     # --- networks ---
     encoder: str = _option(
         "auto",
-        "nature (32-64-64 convolutions), small (two 5x5 convolutions), mlp, or auto by the observation",
-        choices=("auto", "nature", "small", "mlp"),
+        "nature (32-64-64 convolutions), dqn (16-32 convolutions), small (two 5x5 convolutions), mlp, or auto by the "
+        "observation",
+        choices=("auto", "nature", "dqn", "small", "mlp"),
     )
     shared_trunk: bool = _option(False, "one encoder, trained by the critics, for actor and critics alike")
+    rescale_features: bool = _option(
+        False, "bring each picture's convolution output to [0, 1] by its smallest and largest value"
+    )
     hidden: int = _option(128, "units of a hidden layer", low=1)
     hidden_layers: int = _option(2, "hidden layers of the mlp encoder", low=1)
 
     # --- optimiser ---
     learning_rate: float = _option(5e-4, "Adam's step size, for actor, critics and temperature", above=0.0)
+    actor_learning_rate: float | None = _option(
+        None, "Adam's step size for the actor; none takes learning_rate", above=0.0
+    )
     adam_eps: float = _option(1e-8, "Adam's epsilon", above=0.0)
+    actor_adam_eps: float | None = _option(
+        None,
+        "Adam's epsilon for the actor and the temperature, whose gradients are small; none takes adam_eps",
+        above=0.0,
+    )
     grad_clip: float = _option(0.0, "largest norm of a network's gradient; 0 is off", low=0.0)
 
     # --- critics ---

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from dsacc import DSAC
 from dsacc.agent.augment import shifted
@@ -53,3 +54,22 @@ def test_the_temperature_may_learn_at_its_own_rate():
     assert abs(fast.learner.alpha.item() - 1.0) > 0.01
     same, named = (DSAC("CartPole-v1", alpha_learning_rate=rate, **SMALL).learn(60) for rate in (None, 5e-4))
     assert same.learner.alpha.equal(named.learner.alpha)
+
+
+def test_the_actor_may_learn_at_its_own_rate():
+    models = [DSAC("CartPole-v1", actor_learning_rate=rate, **SMALL) for rate in (None, 5e-4, 1e-9)]
+    before = models[2].learner.state()["actor.head.weight"].clone()
+    same, named, still = (model.learn(60).learner.state()["actor.head.weight"] for model in models)
+    assert same.equal(named)
+    assert torch.allclose(still, before, atol=1e-6)
+    assert not torch.allclose(same, before, atol=1e-4)
+
+
+def test_a_large_epsilon_of_the_actors_own_holds_actor_and_temperature_back():
+    free, held = (DSAC("CartPole-v1", actor_adam_eps=eps, **SMALL) for eps in (1e-8, 1e6))
+    for model in (free, held):
+        start = {name: tensor.clone() for name, tensor in model.learner.state().items()}
+        model.learn(60)
+        moved = {name: not model.learner.state()[name].allclose(start[name], atol=1e-6) for name in start}
+        assert moved["critics.heads.0.weight"]
+        assert moved["actor.head.weight"] == moved["log_alpha"] == (model is free)

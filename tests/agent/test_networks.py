@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dsacc.agent.networks import Actor, Critics, Encoder, choose_encoder, initialise, scaled
+from dsacc.agent.networks import Actor, Critics, Encoder, choose_encoder, initialise, rescaled, scaled
 from dsacc.agent.observation import ObservationSpec
 from dsacc.config import make_config
 from dsacc.errors import ConfigError
@@ -40,6 +40,26 @@ def test_nature_cnn_is_the_published_one():
     network = Encoder(make_config("paper"), PICTURE)
     shapes = [tuple(p.shape) for p in network.parameters() if p.dim() > 1]
     assert shapes == [(32, 4, 8, 8), (64, 32, 4, 4), (64, 64, 3, 3), (512, 3136)]
+
+
+def test_dqn_is_the_published_one():
+    network = Encoder(make_config("efficient", encoder="dqn"), PICTURE)
+    shapes = [tuple(p.shape) for p in network.parameters() if p.dim() > 1]
+    assert shapes == [(16, 4, 8, 8), (32, 16, 4, 4), (256, 2592)]
+
+
+def test_rescaled_features_do_not_see_a_change_of_contrast():
+    """Without biases the convolutions are linear up to the ReLU, so half the contrast gives half of all."""
+    pictures = torch.rand(3, 4, 84, 84)
+    plain, scale_free = (Encoder(make_config(encoder="dqn", rescale_features=on), PICTURE) for on in (False, True))
+    for network in (plain, scale_free):
+        initialise(network, torch.Generator().manual_seed(0))
+    assert not torch.allclose(plain(pictures), plain(pictures / 2), rtol=0.1)
+    assert torch.allclose(scale_free(pictures), scale_free(pictures / 2), rtol=1e-3, atol=1e-3)
+    x = rescaled(torch.randn(5, 3, 3, 8))
+    assert x.amin((1, 2, 3)).tolist() == [0] * 5
+    assert x.amax((1, 2, 3)).tolist() == pytest.approx([1] * 5, rel=1e-4)
+    assert rescaled(torch.zeros(1, 2, 2, 1)).isfinite().all()
 
 
 def test_pixels_are_divided_by_255_once():
@@ -79,6 +99,7 @@ def test_separate_networks_share_nothing():
     [
         ("nature", ObservationSpec("vector", (4,)), "needs pictures"),
         ("nature", ObservationSpec("image", (3, 20, 20)), "36x36"),
+        ("dqn", ObservationSpec("image", (3, 20, 20)), "'dqn' needs pictures of 36x36"),
         ("small", ObservationSpec("image", (3, 6, 6)), "8x8"),
     ],
 )

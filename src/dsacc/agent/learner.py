@@ -64,13 +64,15 @@ class Learner:
         start = config.initial_alpha if config.alpha is None else config.alpha
         self.log_alpha = torch.tensor(math.log(start) if start > 0 else -math.inf, device=self.device)
         self.log_alpha.requires_grad_(config.alpha is None)
-        self.critic_optimizer = self._adam(self._online_parameters)
-        self.actor_optimizer = self._adam(list(self.actor.parameters()))
-        self.alpha_optimizer = self._adam([self.log_alpha], config.alpha_learning_rate)
+        self.critic_optimizer = self._adam(self._online_parameters, None, None)
+        self.actor_optimizer = self._adam(
+            list(self.actor.parameters()), config.actor_learning_rate, config.actor_adam_eps
+        )
+        self.alpha_optimizer = self._adam([self.log_alpha], config.alpha_learning_rate, config.actor_adam_eps)
 
-    def _adam(self, parameters: list[Tensor], rate: float | None = None) -> torch.optim.Adam:
+    def _adam(self, parameters: list[Tensor], rate: float | None, eps: float | None) -> torch.optim.Adam:
         c, fused = self.config, self.device.type != "mps"
-        return torch.optim.Adam(parameters, lr=rate or c.learning_rate, eps=c.adam_eps, fused=fused)
+        return torch.optim.Adam(parameters, lr=rate or c.learning_rate, eps=eps or c.adam_eps, fused=fused)
 
     @property
     def alpha(self) -> Tensor:

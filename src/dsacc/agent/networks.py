@@ -53,6 +53,7 @@ class Encoder(nn.Module):
             flat = self.convolutions(torch.zeros(1, *spec.shape)).numel()
             self.body = nn.Sequential(nn.Linear(flat, config.hidden), nn.ReLU())
         self.features = config.hidden
+        self.rescale = config.rescale_features
 
     def forward(self, observation: Tensor) -> Tensor:
         if self.spec.kind == "discrete":
@@ -60,16 +61,27 @@ class Encoder(nn.Module):
             return self.body(torch.cat(parts, dim=1).float())
         if self.kind != "mlp":
             observation = self.convolutions(observation).permute(0, 2, 3, 1)  # the order in memory: flattening is free
+            if self.rescale:
+                observation = rescaled(observation)
         return self.body(observation.flatten(1))
+
+
+def rescaled(x: Tensor) -> Tensor:
+    """(x - min x) / (max x - min x) for each sample of a batch, as SPR does (Schwarzer et al. 2021)."""
+    low, high = x.amin((1, 2, 3), keepdim=True), x.amax((1, 2, 3), keepdim=True)
+    return (x - low) / (high - low + 1e-5)
 
 
 def _convolutions(kind: str, spec: ObservationSpec) -> list[nn.Module]:
     channels = spec.shape[0]
-    if kind == "nature":  # Mnih 2015
+    if kind in ("nature", "dqn"):
         if min(spec.shape[1:]) < 36:
             raise ConfigError(
-                f"encoder 'nature' needs pictures of 36x36 or more, not {spec.shape[1:]}; use small or mlp"
+                f"encoder {kind!r} needs pictures of 36x36 or more, not {spec.shape[1:]}; use small or mlp"
             )
+        if kind == "dqn":  # Mnih 2013
+            return [nn.Conv2d(channels, 16, 8, 4), nn.Conv2d(16, 32, 4, 2)]
+        # Mnih 2015
         return [nn.Conv2d(channels, 32, 8, 4), nn.Conv2d(32, 64, 4, 2), nn.Conv2d(64, 64, 3, 1)]
     if min(spec.shape[1:]) < 25:  # the small trunk's 5x5 windows of stride 5, twice, do not fit
         if min(spec.shape[1:]) < 8:

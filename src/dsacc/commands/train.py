@@ -88,11 +88,13 @@ def run(args: argparse.Namespace) -> None:
     given.pop("env")
     config = make_config(args.preset or "classic", env=args.env, **given)  # a mistake is told before anything slow
 
+    from dsacc.allocator import keep_freed_memory
     from dsacc.dsac import DSAC
     from dsacc.replay import free_memory
     from dsacc.runs import RunFolder
     from dsacc.runs.files import size
 
+    keep_freed_memory()
     model = DSAC(args.env, AGENTS[args.agent], args.preset, device=args.device, **{"seed": config.seed, **given})
     config = model.config
     out = args.out or Path("runs") / config.run_name

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from dsacc.allocator import keep_freed_memory
 from dsacc.config import AGENTS
 from dsacc.errors import ConfigError, DsaccError, RunError, Stopped
 from dsacc.experiments.plan import Run, Tests, read_plan
@@ -197,6 +198,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         pin_to(args.core)
     signal.signal(signal.SIGTERM, _stopped)
     use_one_thread()
+    keep_freed_memory()
     try:
         plan = read_plan(args.out)
         perform(plan[args.run], plan.tests, args.out, args.device)
