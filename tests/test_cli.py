@@ -7,7 +7,7 @@ import sys
 import pytest
 from mistakes import assert_refused
 
-from dsacc.cli import main
+from dsacc.cli import COMMANDS, main
 
 TINY = ["--random-steps", "20", "--hidden", "16", "--batch-size", "8", "--log-every", "50"]
 
@@ -110,3 +110,13 @@ def test_python_dash_m_is_the_command():
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.strip() == "dsacc: --steps must be at least 1, not 0"
+
+
+@pytest.mark.parametrize(("command", "words"), [("train", "; the same command goes on"), ("preview", "")])
+def test_ctrl_c_promises_to_go_on_only_where_it_does(command, words, monkeypatch, capsys):
+    def interrupted(args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(COMMANDS[command], "run", interrupted)
+    assert main([command, "dsacc/Catch-v0"]) == 130
+    assert capsys.readouterr().err.strip() == f"dsacc: stopped{words}"

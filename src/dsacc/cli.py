@@ -29,6 +29,9 @@ COMMANDS = {
 }
 
 
+_GOES_ON = ("train", "evaluate", "experiment")  # what was done before is kept; other commands begin again
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         print(f"dsacc: {message}; see `{self.prog} --help`", file=sys.stderr)
@@ -64,6 +67,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         say(f"dsacc: {error}")
         return 2 if isinstance(error, BadInput) else 1
     except KeyboardInterrupt:
-        say("dsacc: stopped; the same command goes on")
+        say("dsacc: stopped" + ("; the same command goes on" if args.command in _GOES_ON else ""))
         return 130
     return 0

@@ -87,7 +87,7 @@ def test_evaluation_seeds_are_put_together_and_repeats_are_not_counted_twice():
 def test_two_runs_that_claim_to_be_one_are_noted():
     (results,), notes = collect([row([1, 2]), row([5, 6])])
     assert results.cell(ID, "dsac", "Breakout").mean == 3.5
-    assert "Are these two runs?" in notes[0]
+    assert "Are these two runs, or one" in notes[0]
 
 
 def test_the_latest_step_of_a_run_counts_and_unequal_training_is_noted():

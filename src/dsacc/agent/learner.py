@@ -221,9 +221,15 @@ class Learner:
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         if self.config.grad_clip > 0:
-            parameters = [p for group in optimizer.param_groups for p in group["params"]]
-            nn.utils.clip_grad_norm_(parameters, self.config.grad_clip)
+            _clip(optimizer.param_groups[0]["params"], self.config.grad_clip)
         optimizer.step()
+
+
+def _clip(parameters: list[Tensor], largest: float) -> None:
+    """`nn.utils.clip_grad_norm_` to the bit, which reads and writes every gradient even where it multiplies by 1."""
+    norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+    if norm.item() + 1e-6 >= largest:
+        nn.utils.clip_grads_with_norm_(parameters, largest, norm)
 
 
 def _require_finite(x: Tensor, name: str) -> None:

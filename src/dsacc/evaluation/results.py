@@ -172,6 +172,6 @@ def _merge(old: list[float], new: list[float], row: Row, notes: list[str]) -> li
         return long
     notes.append(
         f"{row['agent']}, seed {row['train_seed']}, in {row['env']} has different scores for one evaluation seed; "
-        "they are averaged. Are these two runs?"
+        "they are averaged. Are these two runs, or one that two versions of dsacc tested?"
     )
     return old + new
