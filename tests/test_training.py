@@ -7,12 +7,14 @@ import signal
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from probes import Lives
 
 from dsacc import DSAC, evaluate, make_env
 from dsacc.cli import main
 from dsacc.envs import frame_stack
 from dsacc.errors import ConfigError, DsaccError, EnvError
+from dsacc.training import using_threads
 
 TINY = {"random_steps": 40, "hidden": 16, "batch_size": 8, "log_every": 50, "replay_size": 500}
 
@@ -152,3 +154,14 @@ def test_a_stop_that_cannot_save_lets_go_of_the_folder(tmp_path):
         model.learn(400, out=out, callback=stop_and_spoil)
     assert not (out / "lock").exists()
     assert json.loads((out / "status.json").read_text())["state"] == "failed"
+
+
+def test_numbers_too_small_to_matter_are_zero_while_it_learns():
+    """Arithmetic with denormal numbers is many times slower; Adam's fading moments are full of them."""
+    tiny = torch.full((4,), 1e-40)
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor cannot flush denormal numbers")
+    torch.set_flush_denormal(False)
+    with using_threads(1):
+        assert (tiny * 0.5 == 0).all()
+    assert (tiny * 0.5 > 0).all()

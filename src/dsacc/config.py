@@ -66,9 +66,9 @@ class Config:
     # --- networks ---
     encoder: str = _option(
         "auto",
-        "nature (32-64-64 convolutions), dqn (16-32 convolutions), small (two 5x5 convolutions), mlp, or auto by the "
-        "observation",
-        choices=("auto", "nature", "dqn", "small", "mlp"),
+        "nature (32-64-64 convolutions), compact (16-32, half the filters, for any observation), small (two 5x5 "
+        "convolutions), mlp, or auto by the observation",
+        choices=("auto", "nature", "compact", "small", "mlp"),
     )
     shared_trunk: bool = _option(False, "one encoder, trained by the critics, for actor and critics alike")
     rescale_features: bool = _option(
@@ -242,22 +242,25 @@ PRESETS: dict[str, dict[str, Any]] = {
         "critic_entropy": 1.0,
         "log_every": 2_000,
     },
-    # Pixels from little data: one encoder for all, several-step returns, critics without the entropy bonus.
+    # Pixels from little data: one encoder for all, several-step returns, critics without the entropy bonus, and a small
+    # fixed temperature: the policy settles by itself as the values of actions come apart.
     "efficient": {
         "random_steps": 2_000,
         "replay_size": 100_000,
         "batch_size": 32,
         "clip_rewards": True,
         "lost_life_ends": True,
+        "augment_shift": 4,
+        "encoder": "compact",
         "shared_trunk": True,
+        "rescale_features": True,
         "hidden": 256,
-        "learning_rate": 3e-4,
-        "adam_eps": 1.5e-4,
+        "learning_rate": 1e-4,
+        "actor_learning_rate": 1e-3,
         "grad_clip": 10.0,
         "critic_loss": "huber",
         "target_tau": 0.005,
-        "target_entropy_ratio": 0.5,
-        "initial_alpha": 0.05,
+        "alpha": 0.01,
     },
 }
 

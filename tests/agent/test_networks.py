@@ -22,6 +22,11 @@ PICTURE = ObservationSpec("image", (4, 84, 84))
         ({}, ObservationSpec("image", (3, 20, 20)), "small"),
         ({}, ObservationSpec("image", (4, 10, 10)), "mlp"),
         ({"encoder": "mlp"}, PICTURE, "mlp"),
+        ({"encoder": "compact"}, PICTURE, "compact"),
+        ({"encoder": "compact", "shared_trunk": True}, ObservationSpec("image", (3, 36, 40)), "compact"),
+        ({"encoder": "compact"}, ObservationSpec("image", (3, 20, 20)), "small"),
+        ({"encoder": "compact"}, ObservationSpec("vector", (4,)), "mlp"),
+        ({"encoder": "compact"}, ObservationSpec("image", (4, 10, 10)), "mlp"),
     ],
 )
 def test_auto_picks_the_encoder_by_the_observation(settings, spec, kind):
@@ -29,7 +34,7 @@ def test_auto_picks_the_encoder_by_the_observation(settings, spec, kind):
 
 
 @pytest.mark.parametrize("shape", [(4, 84, 84), (3, 36, 40), (1, 25, 25), (3, 20, 20), (4, 10, 10)])
-@pytest.mark.parametrize("encoder", ["auto", "small"])
+@pytest.mark.parametrize("encoder", ["auto", "small", "compact"])
 def test_pictures_of_any_size_become_features(shape, encoder):
     spec = ObservationSpec("image", shape)
     network = Encoder(make_config(encoder=encoder, hidden=32), spec)
@@ -42,8 +47,8 @@ def test_nature_cnn_is_the_published_one():
     assert shapes == [(32, 4, 8, 8), (64, 32, 4, 4), (64, 64, 3, 3), (512, 3136)]
 
 
-def test_dqn_is_the_published_one():
-    network = Encoder(make_config("efficient", encoder="dqn"), PICTURE)
+def test_compact_is_the_first_published_dqn():
+    network = Encoder(make_config("efficient"), PICTURE)
     shapes = [tuple(p.shape) for p in network.parameters() if p.dim() > 1]
     assert shapes == [(16, 4, 8, 8), (32, 16, 4, 4), (256, 2592)]
 
@@ -51,7 +56,7 @@ def test_dqn_is_the_published_one():
 def test_rescaled_features_do_not_see_a_change_of_contrast():
     """Without biases the convolutions are linear up to the ReLU, so half the contrast gives half of all."""
     pictures = torch.rand(3, 4, 84, 84)
-    plain, scale_free = (Encoder(make_config(encoder="dqn", rescale_features=on), PICTURE) for on in (False, True))
+    plain, scale_free = (Encoder(make_config(encoder="compact", rescale_features=on), PICTURE) for on in (False, True))
     for network in (plain, scale_free):
         initialise(network, torch.Generator().manual_seed(0))
     assert not torch.allclose(plain(pictures), plain(pictures / 2), rtol=0.1)
@@ -99,7 +104,6 @@ def test_separate_networks_share_nothing():
     [
         ("nature", ObservationSpec("vector", (4,)), "needs pictures"),
         ("nature", ObservationSpec("image", (3, 20, 20)), "36x36"),
-        ("dqn", ObservationSpec("image", (3, 20, 20)), "'dqn' needs pictures of 36x36"),
         ("small", ObservationSpec("image", (3, 6, 6)), "8x8"),
     ],
 )

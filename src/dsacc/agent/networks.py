@@ -13,8 +13,11 @@ from dsacc.errors import ConfigError
 
 
 def choose_encoder(config: Config, spec: ObservationSpec) -> str:
-    """`auto`: the mlp for anything but pictures; for pictures `small` with a shared trunk, else `nature`."""
-    if config.encoder != "auto":
+    """`auto`: the mlp for anything but pictures; for pictures `small` with a shared trunk, else `nature`.
+
+    `compact` is for any observation too: where a picture is too small for it, `small`, and the mlp for the rest.
+    """
+    if config.encoder not in ("auto", "compact"):
         if config.encoder != "mlp" and spec.kind != "image":
             raise ConfigError(
                 f"encoder {config.encoder!r} needs pictures, but the observation is a {spec.kind}; use mlp"
@@ -22,9 +25,11 @@ def choose_encoder(config: Config, spec: ObservationSpec) -> str:
         return config.encoder
     if spec.kind != "image" or min(spec.shape[1:]) < 16:
         return "mlp"
-    if config.shared_trunk or min(spec.shape[1:]) < 36:
+    if min(spec.shape[1:]) < 36:
         return "small"
-    return "nature"
+    if config.encoder == "compact":
+        return "compact"
+    return "small" if config.shared_trunk else "nature"
 
 
 def scaled(observation: Tensor) -> Tensor:
@@ -74,14 +79,13 @@ def rescaled(x: Tensor) -> Tensor:
 
 def _convolutions(kind: str, spec: ObservationSpec) -> list[nn.Module]:
     channels = spec.shape[0]
-    if kind in ("nature", "dqn"):
+    if kind == "compact":  # Mnih 2013
+        return [nn.Conv2d(channels, 16, 8, 4), nn.Conv2d(16, 32, 4, 2)]
+    if kind == "nature":  # Mnih 2015
         if min(spec.shape[1:]) < 36:
             raise ConfigError(
-                f"encoder {kind!r} needs pictures of 36x36 or more, not {spec.shape[1:]}; use small or mlp"
+                f"encoder 'nature' needs pictures of 36x36 or more, not {spec.shape[1:]}; use small or mlp"
             )
-        if kind == "dqn":  # Mnih 2013
-            return [nn.Conv2d(channels, 16, 8, 4), nn.Conv2d(16, 32, 4, 2)]
-        # Mnih 2015
         return [nn.Conv2d(channels, 32, 8, 4), nn.Conv2d(32, 64, 4, 2), nn.Conv2d(64, 64, 3, 1)]
     if min(spec.shape[1:]) < 25:  # the small trunk's 5x5 windows of stride 5, twice, do not fit
         if min(spec.shape[1:]) < 8:

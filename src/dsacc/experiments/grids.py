@@ -108,8 +108,8 @@ class _Reader:
         places = [self._place(env, tests) for env in envs]
         runs: dict[str, Run] = {}
         notes = []
-        for place in places:
-            for variant in self._variants():
+        for variant in self._variants():  # controls, which come last in a file, are run last, over all games
+            for place in places:
                 for agent in [a for a in agents if a in (variant.get("agents") or agents)]:
                     for seed in self._seeds():
                         run = Run(
