@@ -30,7 +30,7 @@ def plan_of(text: str, tmp_path, **overrides) -> Plan:
 
 
 def test_the_built_in_grids_are_what_they_say():
-    assert builtin_names() == ["paper", "paper-100k", "readings", "smoke"]
+    assert builtin_names() == ["lowdata", "paper", "paper-100k", "readings", "smoke"]
     paper, small = load_plan("paper"), load_plan("paper-100k")
     assert (len(paper.runs), {r.steps for r in paper.runs}, {r.seed for r in paper.runs}) == (
         81,
@@ -43,6 +43,30 @@ def test_the_built_in_grids_are_what_they_say():
     assert paper.tests.shifts == ("id", "snow", "rain", "fog")
     assert paper.tests.conditions == 8
     assert paper.notes == small.notes == ()
+
+
+def test_lowdata_runs_its_control_after_the_games_of_the_others():
+    runs = load_plan("lowdata").runs
+    assert [(r.config.constraint, r.config.fixed_lambda) for r in runs] == [(None, None), ("mean", None)] * 3 + [
+        ("mean", 0.5)
+    ] * 3
+    assert [r.env for r in runs] == [e for e in ("UpNDown", "Breakout", "MsPacman") for _ in range(2)] + [
+        "UpNDown",
+        "Breakout",
+        "MsPacman",
+    ]
+
+
+def test_the_command_names_every_built_in_grid(capsys):
+    with pytest.raises(SystemExit):
+        main(["experiment", "--help"])
+    assert f"{', '.join(builtin_names())}, or a .toml file" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_variant_may_take_a_setting_of_the_preset_away(tmp_path):
+    text = GRID + '[[variants]]\nlabel = "tuned"\nsettings = { alpha = "none", actor_learning_rate = "none" }\n'
+    configs = [r.config for r in plan_of(text, tmp_path, preset="efficient").runs]
+    assert {(c.alpha, c.actor_learning_rate) for c in configs} == {(None, None)}
 
 
 def test_readings_has_every_place_of_the_noise_in_both_forms_and_the_controls():

@@ -142,6 +142,7 @@ class _Reader:
         variants = self.content.get("variants", [{}])
         if not isinstance(variants, list) or not variants or not all(isinstance(v, dict) for v in variants):
             raise self._wrong("variants", "is written as [[variants]], once for each")
+        read = []
         for i, variant in enumerate(variants, start=1):
             if variant:
                 at = f"variants[{i}]."
@@ -150,11 +151,12 @@ class _Reader:
                     raise self._wrong(f"{at}label", "is a text that names the variant")
                 if "agents" in variant:
                     self._agents(self._texts(variant, "agents", at, None), f"{at}agents")
-                self._settings(variant, f"{at}settings")
+                variant = {**variant, "settings": self._settings(variant, f"{at}settings")}
+            read.append(variant)
         labels = [v.get("label") for v in variants]
         if len(set(labels)) != len(labels):
             raise self._wrong("variants", "has two of one label")
-        return variants
+        return read
 
     def _settings(self, table: Mapping[str, Any], at: str) -> dict[str, Any]:
         settings = table.get("settings", {})
