@@ -190,9 +190,13 @@ def _parameters(module: Module, node: ast.FunctionDef, bound: bool) -> list[str]
 
     def one(arg: ast.arg, default: ast.expr | None, stars: str = "") -> str:
         text = stars + arg.arg + (f": {module.annotation(arg.annotation)}" if arg.annotation else "")
-        return text if default is None else f"{text} = {module.default(default)}"
+        equals = " = " if arg.annotation else "="
+        return text if default is None else text + equals + module.default(default)
 
-    said = [one(arg, default) for arg, default in zip(positional, defaults, strict=True)][1 if bound else 0 :]
+    said = [one(arg, default) for arg, default in zip(positional, defaults, strict=True)]
+    if a.posonlyargs:
+        said.insert(len(a.posonlyargs), "/")
+    said = said[1:] if bound else said
     if a.vararg:
         said.append(one(a.vararg, None, "*"))
     elif a.kwonlyargs:
