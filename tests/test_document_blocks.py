@@ -159,7 +159,7 @@ def _run_shell(block: Block, folder: Path, programs: Path, short: bool) -> None:
         "SHORT": "1" if short else "",
     }
     command = ["bash", "-e", "-o", "pipefail", "-c", _shell_text(block)]
-    ended = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=600)
+    ended = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=1800)
     assert ended.returncode == 0, f"{block.name}\n{block.text}\n{ended.stdout[-1500:]}\n{ended.stderr[-1500:]}"
     assert "Traceback" not in ended.stderr, f"{block.name}\n{ended.stderr[-3000:]}"
 
