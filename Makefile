@@ -10,12 +10,13 @@ EXTRAS := atari,box2d,ray,slurm,tensorboard,video,sb3,onnx,dev
 # One test process a core; each uses one thread.
 JOBS ?= auto
 
-.PHONY: demo test setup lint coverage bench bench-peers bench-steps bench-memory bench-kernels bench-checkpoints bench-coverage bench-evaluation bench-backends weather-oracle crash-test fault-test cluster-test classic clean help
+.PHONY: demo test setup lint docs coverage bench bench-peers bench-steps bench-memory bench-kernels bench-checkpoints bench-coverage bench-evaluation bench-backends weather-oracle crash-test fault-test cluster-test classic clean help
 help:
 	@echo "make demo      install, train and test two agents on a built-in game (minutes)"
 	@echo "make test      install with the development extras, run the tests"
 	@echo "make setup     install with all extras"
 	@echo "make lint      ruff and mypy"
+	@echo "make docs      write docs/api.md, the reference, from docstrings, settings and the command line"
 	@echo "make coverage  tests with line coverage of maths/ and agent/ (at least 95 %)"
 	@echo "make bench     time the solve and the update, side by side"
 	@echo "make bench-peers    one update beside other libraries', and the parts of a step (own .venv-bench)"
@@ -67,6 +68,9 @@ lint: $(VENV)/.all
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy --strict src/dsacc/maths
+
+docs: $(VENV)/.core
+	$(BIN)/python docs/make_api.py
 
 bench: $(VENV)/.all
 	$(BIN)/python benchmarks/update.py

@@ -1,6 +1,7 @@
 """Imports go one way: a room imports only rooms before it."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,12 @@ def test_a_room_imports_only_rooms_before_it(path):
     room = room_of(path)
     for other in imported_rooms(path) - {room}:
         assert LEVEL[other] < LEVEL[room], f"{path.name} in {room} imports {other}"
+
+
+def test_the_order_that_contributors_read_is_the_one_that_is_checked():
+    text = (SOURCE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    order = text.split("checks it: ")[1].split(". What a lower room")[0]
+    assert [set(re.findall(r"`(\w+)`", rooms)) for rooms in order.split("→")] == LEVELS[:-1]
 
 
 def test_maths_imports_only_torch_and_the_standard_library():

@@ -54,7 +54,8 @@ def _warn_in_a_line(message: Warning | str, category: type[Warning], filename: s
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code: 0, 2 for a user's mistake, 1 for a failed run, 130 for Ctrl-C."""
+    """Run the command and return its exit code: 0, 2 for a user's mistake, 1 for a failed run, 130 for Ctrl-C and 143
+    for SIGTERM."""
     args = build_parser().parse_args(argv)
     try:
         with warnings.catch_warnings():

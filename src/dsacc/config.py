@@ -152,6 +152,7 @@ class Config:
 
     @property
     def agent(self) -> str:
+        """The paper's name for it: `dsac`, `dsac-m`, `dsac-v` or `dsac-mv`."""
         return agent_name(self.constraint)
 
     @property

@@ -29,6 +29,8 @@ ALPHA_RANGE = (1e-8, 1e3)  # outside, the temperature has run away
 class DSAC:
     """Discrete soft actor-critic, with an optional constraint from the critic.
 
+    `config` has its settings, `step` how many agent steps it has learned, `learner` its networks.
+
     >>> model = DSAC("CartPole-v1", constraint="mean", seed=0)
     >>> model.learn(200)                                                    # doctest: +ELLIPSIS
     DSAC(...)

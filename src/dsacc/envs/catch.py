@@ -76,6 +76,7 @@ class Catch(gym.Env[np.ndarray[Any, Any], np.int64]):
         return screen
 
     def get_action_meanings(self) -> list[str]:
+        """What the actions do, by their numbers."""
         return ["left", "stay", "right"]
 
     def render(self) -> np.ndarray[Any, Any]:

@@ -29,6 +29,7 @@ class Condition:
 
     @property
     def clean(self) -> bool:
+        """Whether nothing was shifted."""
         return self.shift == "id"
 
 
@@ -56,6 +57,7 @@ class Cell:
 
     @property
     def all_episodes(self) -> list[float]:
+        """The scores of all seeds in one list."""
         return [score for scores in self.episodes.values() for score in scores]
 
 
@@ -70,6 +72,7 @@ class Results:
     cells: dict[tuple[Condition, str, str], Cell]  # by condition, agent, game
 
     def cell(self, condition: Condition, agent: str, game: str) -> Cell | None:
+        """The scores of one agent in one game under one condition; None where it was not tested."""
         return self.cells.get((condition, agent, game))
 
     def paired(self, conditions: Sequence[Condition], agent: str, game: str) -> Array:

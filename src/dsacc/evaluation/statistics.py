@@ -4,6 +4,8 @@ Scores come as one array a game, [n] for its n training seeds, since games may d
 interval is a percentile bootstrap, stratified: seeds are drawn with replacement within each game, games stay as they
 are. It speaks of what other seeds would give, not of other games. With one seed in any game there is nothing to draw
 from, and the interval is None.
+
+`how` is `resamples` (10,000) and `confidence` (0.95) of an interval.
 """
 
 from collections.abc import Callable, Sequence

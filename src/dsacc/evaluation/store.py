@@ -71,7 +71,7 @@ class Results:
 
 
 def read_rows(folder: Path) -> list[Row]:
-    """All rows of a folder, in the order of their files' names."""
+    """All rows in a folder such as RUN/evaluations, in the order of their files' names."""
     return [row for path in sorted(folder.glob("*.json")) for row in _read(path)]
 
 

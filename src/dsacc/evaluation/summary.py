@@ -82,12 +82,14 @@ class Summary:
 
     @property
     def unit(self) -> str:
+        """What the figures over games are measured in, for a title."""
         tops = {known.top_name for known in self.scales.values()}
         if tops == {"human"}:
             return "human-normalised scores (random 0, human 1)"
         return f"normalised scores (random 0, {' or '.join(sorted(tops))} 1)" if tops else "raw scores"
 
     def normalise(self, game: str, scores: Array) -> Array:
+        """(x - random) / (top - random) on the game's scale; as they are where it has none."""
         known = self.scales.get(game)
         return scores if known is None else np.asarray(st.normalised(scores, known.random, known.top))
 

@@ -51,10 +51,12 @@ class Overrides:
     preset: str | None = None
 
     def given(self) -> dict[str, Any]:
+        """What was said, by the grid's keys."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in vars(self).items() if v is not None}
 
 
 def builtin_names() -> list[str]:
+    """The grids that come with the package: `paper`, `smoke` and so on."""
     return sorted(p.name.removesuffix(".toml") for p in _builtin().iterdir() if p.name.endswith(".toml"))
 
 

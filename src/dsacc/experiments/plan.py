@@ -32,6 +32,7 @@ class Run:
 
     @cached_property
     def config(self) -> Config:
+        """Its settings, laid over the preset and checked."""
         return make_config(
             self.preset, **{**self.settings, "env": self.env, "constraint": AGENTS[self.agent], "seed": self.seed}
         )
@@ -90,6 +91,7 @@ class Plan:
 
     @property
     def names(self) -> list[str]:
+        """The names of the runs' folders, in order."""
         return [run.name for run in self.runs]
 
 

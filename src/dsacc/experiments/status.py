@@ -46,7 +46,7 @@ class Standing:
 
 
 def read_standings(folder: Path) -> list[Standing]:
-    """Of an experiment, a folder of runs, or one run."""
+    """How each run stands, of an experiment, a folder of runs, or one run. Reads files and nothing else."""
     if not folder.is_dir():
         raise RunError(f"there is no folder {folder}")
     if (folder / "plan.json").is_file():

@@ -21,7 +21,7 @@ def td_error(prediction_B: Tensor, target_B: Tensor, kind: CriticLoss = "mse") -
 
 
 def critic_loss(prediction_B: Tensor, target_B: Tensor, kind: CriticLoss = "mse") -> Tensor:
-    """J_Q = E[(Q(s,a) - y)^2]. [B] -> scalar."""
+    """J_Q = E[(Q(s,a) - y)^2], or Huber's loss of the same with its corner at 1. [B] -> scalar."""
     return td_error(prediction_B, target_B, kind).mean()
 
 

@@ -13,8 +13,8 @@ Perturbation = Literal["target", "weights", "values", "none"]
 class Targets(NamedTuple):
     """What the critic asks of the actor, per state: E[Q] and Var[Q] under the (perturbed) surrogate policy."""
 
-    mean_B: Tensor
-    variance_B: Tensor
+    mean_B: Tensor  # mu_theta, or mu_theta - eps
+    variance_B: Tensor  # var_theta
     shift_B: Tensor  # eps where it stands beside the actor's mean in the variance form; else 0
 
 

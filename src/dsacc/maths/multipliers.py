@@ -22,7 +22,11 @@ Form = Literal["tempered", "plain"]
 def mean_multiplier(
     q: Tensor, target: Number, alpha: Number, *, form: Form = "tempered", bounds: Bounds = (0.0, 1.0)
 ) -> Solution:
-    """lambda_1 with E_pi[Q] = target under pi ∝ exp((1 - lambda_1) Q / T), clipped to `bounds`. [B, A], [B] -> [B]."""
+    """lambda_1 with E_pi[Q] = target under pi ∝ exp((1 - lambda_1) Q / T), clipped to `bounds`. [B, A], [B] -> [B].
+
+    T is alpha in the `tempered` form and 1 in the `plain` one. Solved in float64 by safeguarded Newton steps:
+    g(lambda) = E_pi[Q] - target falls, g' = -Var_pi[Q] / T. NaN and infinity are refused.
+    """
     q_BA, T_B = _checked(q, alpha, form, bounds)
     return _solve_one(_base(q_BA, T_B), _mean_problem(q_BA, _row(target, q_BA, "target"), T_B), bounds)
 
@@ -32,7 +36,8 @@ def variance_multiplier(
 ) -> Solution:
     """lambda_2 with E_pi[v] = target under pi ∝ exp((Q - lambda_2 v) / T), v = (Q - mu)^2, clipped to `bounds`.
 
-    [B, A], [B], [B] -> [B]. `mu` is the actor's mean mu_phi; for a perturbed constraint pass mu - eps.
+    [B, A], [B], [B] -> [B]. `mu` is the actor's mean mu_phi; for a perturbed constraint pass mu - eps. T is alpha in
+    the `tempered` form and 1 in the `plain` one; g(lambda) = E_pi[v] - target falls, g' = -Var_pi[v] / T.
     """
     q_BA, T_B = _checked(q, alpha, form, bounds)
     problem = _variance_problem(q_BA, _row(target, q_BA, "target"), _row(mu, q_BA, "mu"), T_B)
@@ -44,8 +49,10 @@ def joint_multipliers(
 ) -> Solution:
     """(lambda_1, lambda_2) in [0, 1]^2 for both constraints at once, pi ∝ exp(((1 - l1) Q - l2 (Q - mu)^2) / T).
 
-    [B, A], [B] -> [B, 2]. Minimises the convex dual D by projected Newton steps with a line search; a row that has not
-    settled by then is solved by nested bisection. With two actions only the policy is unique, not lambda.
+    [B, A], [B] -> [B, 2]. Minimises the convex dual
+    D(l1, l2) = T logsumexp((Q - l1 Q - l2 (Q - mu)^2) / T) + l1 mean_target + l2 variance_target by projected
+    Newton steps with a line search; a row that has not settled by then is solved by nested bisection. With two actions
+    only the policy is unique, not lambda.
     """
     q_BA, T_B = _checked(q, alpha, form, (0.0, 1.0))
     first = _mean_problem(q_BA, _row(mean_target, q_BA, "mean_target"), T_B)

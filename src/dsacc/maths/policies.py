@@ -58,5 +58,5 @@ def target_entropy(actions: int, ratio: float) -> float:
 
 
 def linear_schedule(start: float, end: float, fraction: float) -> float:
-    """From `start` to `end` as `fraction` goes from 0 to 1; constant before and after."""
+    """start + (end - start) * fraction, as `fraction` goes from 0 to 1; constant before and after."""
     return start + (end - start) * min(max(fraction, 0.0), 1.0)

@@ -16,9 +16,9 @@ from dsacc.errors import ConfigError
 
 Array = np.ndarray[Any, Any]
 Level = int | None  # 1 to 5, mild to strong; None draws from the ranges of the paper's tool
-LEVELS = (1, 2, 3, 4, 5)
-Severity = Literal["paper"] | int
-On = Literal["picture", "vector"]
+LEVELS = (1, 2, 3, 4, 5)  # mild to strong
+Severity = Literal["paper"] | int  # the ranges of the paper's tool, or a level
+On = Literal["picture", "vector"]  # uint8 pictures, or vectors of floats
 
 
 class Change(Protocol):
@@ -41,21 +41,27 @@ Draw = Callable[[np.random.Generator, tuple[int, ...], Level], Change]
 
 @dataclass(frozen=True)
 class Kind:
+    """A kind of shift, as `register` keeps it."""
+
     name: str
-    on: On
-    draw: Draw
+    on: On  # what it is for
+    draw: Draw  # from a generator, a shape and a level to a Change
 
 
 _KINDS: dict[tuple[str, On], Kind] = {}
 
 
 def register(name: str, draw: Draw, on: On = "picture") -> None:
-    """Add a kind of shift, or replace one of that name."""
+    """Add a kind of shift, or replace one of that name; `Shift`, `evaluate` and the command line know it from then on.
+
+    `draw(rng, shape, level)` draws one `Change` for pictures [H, W, C] or vectors [n] of `shape`, with `rng` alone for
+    randomness; `level` is 1 to 5, or None for the severity `paper`. A `Drawn` is the simplest change.
+    """
     _KINDS[name, on] = Kind(name, on, draw)
 
 
 def names(on: On = "picture") -> list[str]:
-    """All kinds, in the order in which they were registered."""
+    """All kinds for pictures, or for vectors, in the order in which they were registered."""
     return [name for name, where in _KINDS if where == on]
 
 

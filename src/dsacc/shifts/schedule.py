@@ -9,7 +9,7 @@ from dsacc.shifts.bank import Bank
 from dsacc.shifts.kinds import Array
 
 Mode = Literal["independent", "frozen", "falling"]
-MODES: tuple[str, ...] = get_args(Mode)
+MODES: tuple[str, ...] = get_args(Mode)  # new each frame, one an episode, one an episode that falls or drifts
 
 
 class Schedule:

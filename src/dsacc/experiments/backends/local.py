@@ -59,7 +59,7 @@ class _Attempt:
 
 
 class Local:
-    """A pool of processes."""
+    """A pool of processes: `workers` side by side (None: one a core), `retries` more attempts for a run that fails."""
 
     def __init__(self, workers: int | None = None, retries: int = 1, device: str = "cpu") -> None:
         if workers is not None and workers < 1:
