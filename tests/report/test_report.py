@@ -263,6 +263,17 @@ def test_the_same_input_gives_the_same_bytes(tmp_path):
     assert everything() == everything()
 
 
+def test_a_page_made_again_with_fewer_games_leaves_no_old_figures(tmp_path):
+    synthetic_study(tmp_path / "x", games=("Breakout", "UpNDown"), seeds=1, points=5)
+    synthetic_study(tmp_path / "y", seeds=1, points=5)
+    files = tmp_path / "page_files" / "figures"
+    write_report(tmp_path / "x", tmp_path / "page.html")
+    (files / "mine-UpNDown.svg").write_text("<svg/>")
+    assert (files / "weather-UpNDown.png").is_file()
+    write_report(tmp_path / "y", tmp_path / "page.html")
+    assert [path.name for path in files.glob("*UpNDown*")] == ["mine-UpNDown.svg"]
+
+
 def test_text_from_files_is_escaped(tmp_path):
     hostile = "<script>alert(1)</script>"
     plan = synthetic_study(tmp_path, seeds=2, points=5, labels=(hostile, '"><b onmouseover=x> $x_{$ {{7*7}}'))

@@ -19,6 +19,7 @@ from dsacc.evaluation.sheets import curve_sheet, paper_notes, summary_sheet
 from dsacc.evaluation.summary import Summary
 from dsacc.experiments.status import duration
 from dsacc.report import figures, repeat, tables, verdict
+from dsacc.report.beside import Beside
 from dsacc.report.data import RunData, Study, read_study
 from dsacc.report.drawing import RC, Drawing, Style
 from dsacc.report.gallery import Clip, clip_drawing, clip_of, weather
@@ -80,18 +81,19 @@ def write_report(folder: str | Path, out: str | Path | None = None, clip: Clip =
     if out.suffix.lower() not in (".html", ".htm") or out.is_dir():
         raise ConfigError(f"the report is an HTML file, so its name ends in .html, unlike {out.name!r}")
     study = read_study(folder)
-    beside = out.with_name(f"{out.stem}_files")
+    beside = Beside(out.with_name(f"{out.stem}_files"))
     with matplotlib.rc_context(RC):
         content = _content(study, out, beside, clip)
     for drawing in content["drawings"]:
-        write_atomically(beside / "figures" / f"{drawing.name}.svg", drawing.svg)
-        write_atomically(beside / "figures" / f"{drawing.name}.png", drawing.png)
-    write_atomically(beside / "tables" / "curves.csv", tables.raw_curves(study).encode())
+        beside.write(f"figures/{drawing.name}.svg", drawing.svg)
+        beside.write(f"figures/{drawing.name}.png", drawing.png)
+    beside.write("tables/curves.csv", tables.raw_curves(study).encode())
     write_atomically(out, _fill(content).encode())
+    beside.settle()
     return out
 
 
-def _content(study: Study, out: Path, beside: Path, clip: Clip) -> dict[str, Any]:
+def _content(study: Study, out: Path, beside: Beside, clip: Clip) -> dict[str, Any]:
     notes = list(study.notes)
     styles = {agent: Style(i) for i, agent in enumerate(study.agents)}
     found, said = collect(study.rows) if study.rows else ([], [])
@@ -101,18 +103,20 @@ def _content(study: Study, out: Path, beside: Path, clip: Clip) -> dict[str, Any
     if study.rows:
         for name, form in (("csv", "csv"), ("md", "markdown"), ("tex", "latex")):
             text = render(study.rows, form) or ""  # type: ignore[arg-type]
-            write_atomically(beside / "tables" / f"results.{name}", text.encode())
-        write_atomically(beside / "tables" / "beside_paper.csv", tables.beside_csv(pairs).encode())
+            beside.write(f"tables/results.{name}", text.encode())
+        beside.write("tables/beside_paper.csv", tables.beside_csv(pairs).encode())
     slugs = _slugs(study.games)
     learning, diagnostics = _training(study, styles, slugs)
     conditions = list(dict.fromkeys(c for results in found for c in results.conditions))
-    pictures = weather(slugs, conditions, beside / "figures", notes)
+    pictures = weather(slugs, conditions, beside.path / "figures", notes)
+    for picture in pictures:
+        beside.adopt(f"figures/{picture.name}.png")
     clipped = clip_drawing(study, clip, notes)
     drawn = [*learning, *(d for _, ds in diagnostics for d in ds), *(d for view in views for d in view.drawings)]
     return {
         "study": study,
         "version": __version__,
-        "files": quote(beside.name),
+        "files": quote(beside.path.name),
         "views": views,
         "disagreements": verdict.disagreements({view.policy: view.claims for view in views}),
         "styles": styles,
