@@ -1,5 +1,6 @@
 """What an earlier page left is taken away; what anyone else left is not."""
 
+import hashlib
 import json
 
 import pytest
@@ -53,10 +54,10 @@ def test_a_damaged_list_removes_nothing(tmp_path, damage):
     assert names(tmp_path) == ["a.svg", "b.svg"]
 
 
-@pytest.mark.parametrize("name", ["../precious", "figures/../../precious", "/precious", "figures/../precious", "link/x"])
+@pytest.mark.parametrize(
+    "name", ["../precious", "figures/../../precious", "/precious", "figures/../precious", "link/x"]
+)
 def test_a_list_from_elsewhere_leads_nowhere_else(tmp_path, name):
-    import hashlib
-
     out, precious = tmp_path / "out", tmp_path / "precious"
     page(out, a="1")
     for path in (precious, out / "precious", tmp_path / "room" / "x"):

@@ -95,6 +95,7 @@ class Drawing:
     inline: str
     svg: bytes = field(repr=False)
     png: bytes = field(repr=False)
+    values: dict[str, Any] | None = field(default=None, repr=False)  # what the page's script shows along the figure
 
 
 def new_figure(height: float = SIZE[1], width: float = SIZE[0], left: float = MARGINS["left"]) -> tuple[Any, Any]:
