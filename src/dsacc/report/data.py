@@ -7,6 +7,7 @@ printable, and no name in it is followed out of the folder.
 import dataclasses
 import json
 import warnings
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from dsacc.runs import read_json
 
 NOT_SETTINGS = ("env", "seed", "constraint", "log_every", "checkpoint_every")  # do not make an agent another one
 VIDEOS = (".mp4", ".webm", ".gif")
+_SHIFTS = ("id", "snow", "rain", "fog")
 _AGENTS = ("dsac", "dsac-m", "dsac-v", "dsac-mv")
 
 
@@ -82,6 +84,11 @@ class Study:
     def missing(self) -> list[RunData]:
         """Runs that are in no table."""
         return [run for run in self.runs if not run.rows]
+
+
+def in_order(shifts: Iterable[str]) -> list[str]:
+    """Each once: the clean screen, the paper's, then others as they come."""
+    return sorted(dict.fromkeys(shifts), key=lambda shift: _SHIFTS.index(shift) if shift in _SHIFTS else len(_SHIFTS))
 
 
 def condition_of(row: Row) -> str:

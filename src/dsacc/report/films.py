@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsacc.errors import DsaccError
-from dsacc.report.data import RunData, Study
+from dsacc.report.data import RunData, Study, in_order
 from dsacc.watch import watch
 from dsacc.watch.film import has_ffmpeg
 
@@ -37,8 +37,7 @@ def films(study: Study) -> list[Film]:
     for run in sorted(study.runs, key=lambda run: -1 if run.seed is None else run.seed):
         if not run.rows or (run.game, run.agent) in found or ":" in str(run.config.get("env")):
             continue  # a name with a colon would import a module of the folder's choice
-        shifts = list(dict.fromkeys(str(row["shift"]) for row in run.rows))
-        shifts.sort(key=lambda shift: shift != "id")
+        shifts = in_order(str(row["shift"]) for row in run.rows)
         levels = list(dict.fromkeys(str(row["severity"]) for row in run.rows if row["severity"] is not None))
         level = "paper" if "paper" in levels or not levels else levels[len(levels) // 2]
         mode = next((str(row["mode"]) for row in run.rows if row["mode"] is not None), "independent")

@@ -13,7 +13,7 @@ from dsacc.report.figures import FEW, Styles, short_name
 from dsacc.report.series import Curve, at_the_end, check_curves, curves
 from dsacc.report.verdict import shown
 
-STRETCHES = 150  # of a thin line: two points each are more than a figure's width shows
+STRETCHES = 100  # of a thin line: two points each are more than a figure's width shows
 READ = 100  # steps at which a figure's values can be read in the page; the CSV file has all
 DIAGNOSTICS = (
     ("error", "Expected-value error |E_φ[Q] - μ_θ|", ("expected_error",)),
@@ -79,21 +79,22 @@ def training_figure(
     `under` are curves to compare with: their means alone, dotted."""
     figure, axis = new_figure()
     for curve in under:
-        axis.plot(curve.steps, curve.mean, color=styles[curve.agent].colour, linewidth=1, linestyle=(0, (1, 1.6)))
+        dots = {"color": styles[curve.agent].colour, "linewidth": 1, "linestyle": (0, (1, 1.6))}
+        axis.plot(*_thinned(curve.steps, curve.mean), **dots)
     for curve in curves:
         look = styles[curve.agent].line
         for seed in curve.seeds:
             axis.plot(*_thinned(seed.steps, seed.raw), color=look["color"], linewidth=0.5, alpha=0.45)
         if (curve.count > 1).any() and len(curves) <= FEW:
-            low, high = curve.mean - curve.std, curve.mean + curve.std
-            axis.fill_between(curve.steps, low, high, color=look["color"], alpha=0.16, linewidth=0)
+            some = _some(len(curve.steps), STRETCHES)
+            low, high = (curve.mean - curve.std)[some], (curve.mean + curve.std)[some]
+            axis.fill_between(curve.steps[some], low, high, color=look["color"], alpha=0.16, linewidth=0)
     handles = []
     for curve in curves:
         look = styles[curve.agent].line
-        every = max(math.ceil(len(curve.steps) / 5), 1)
-        handles += axis.plot(
-            curve.steps, curve.mean, **look, linewidth=1.6, markersize=4, markevery=every, label=short_name(curve.agent)
-        )
+        steps, mean = _thinned(curve.steps, curve.mean)
+        look |= {"linewidth": 1.6, "markersize": 4, "markevery": max(math.ceil(len(steps) / 5), 1)}
+        handles += axis.plot(steps, mean, **look, label=short_name(curve.agent))
     for text, value in (marks or {}).items():  # random at the right, where agents have left it; the other at the left
         axis.axhline(value, color=INK, linewidth=0.8, linestyle=(0, (1, 2)))
         place, side = (0.99, "right") if text == "random" else (0.01, "left")
@@ -116,12 +117,16 @@ def _thinned(steps: Any, raw: Any) -> tuple[Any, Any]:
     return steps[kept], raw[kept]
 
 
+def _some(count: int, most: int) -> Any:
+    """Places in a list of `count`, evenly, the first and the last among them; all where there are no more than `most`."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
+
+
 def _values(figure: Any, axis: Any, curves: Sequence[Curve], styles: Styles) -> dict[str, Any]:
     """What stands at a step: the mean that is drawn and each seed's raw value, None where it logged none there. At most
     `READ` steps, all of them logged ones. `box` is the panel: left, top, width and height as shares of the figure."""
     steps = np.unique(np.concatenate([c.steps for c in curves]))
-    if len(steps) > READ:
-        steps = steps[np.unique(np.linspace(0, len(steps) - 1, READ).round().astype(int))]
+    steps = steps[_some(len(steps), READ)]
     at = axis.get_position()
     return {
         "box": [round(x, 4) for x in (at.x0, 1 - at.y1, at.width, at.height)],

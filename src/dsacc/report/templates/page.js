@@ -77,8 +77,9 @@ for (const plot of document.querySelectorAll(".plot[data-values]")) {
     const across = 100 * (steps[at] - x[0]) / (x[1] - x[0]);
     part("cross", reader).style.left = `${across}%`;
     part("step", readout, `step ${steps[at].toLocaleString("en")}`);
-    part("head", readout, lines.some(({ raw }) => raw.length > 1) ? "mean" : "smooth");
-    part("head", readout, "raw");
+    const many = lines.some(({ raw }) => raw.length > 1);
+    part("head", readout, many ? "mean" : "smooth");
+    part("head", readout, many ? "raw, seed by seed" : "raw");
     for (const { name, ink, mean, raw } of lines) {
       const colour = `var(--s${ink})`;
       part("who", readout, name).style.borderColor = colour;
