@@ -101,28 +101,28 @@ def training_figure(
         axis.annotate(text, (place, value), xycoords=("axes fraction", "data"), ha=side, va="bottom", fontsize=8)
     axis.set_xlabel("agent steps")
     ends = "; ".join(f"{shown(c.agent)} {c.mean[-1]:.3g}" for c in curves)
-    values = _values(figure, axis, curves, styles)
+    values = _values(axis, curves, styles)
     drawing = finish(figure, name, title, f"{title} over training. At the end: {ends}.", handles)
     drawing.values = values
     return drawing
 
 
 def _thinned(steps: Any, raw: Any) -> tuple[Any, Any]:
-    """No more points than can be seen: of each stretch of a long line its lowest and its highest."""
+    """No more points than can be seen: the ends of a long line, and of each stretch its lowest and its highest."""
     if len(steps) <= 2 * STRETCHES:
         return steps, raw
-    kept = []
+    kept = {0, len(steps) - 1}
     for part in np.array_split(np.arange(len(steps)), STRETCHES):
-        kept += sorted({int(part[raw[part].argmin()]), int(part[raw[part].argmax()])})
-    return steps[kept], raw[kept]
+        kept |= {int(part[raw[part].argmin()]), int(part[raw[part].argmax()])}
+    return steps[sorted(kept)], raw[sorted(kept)]
 
 
 def _some(count: int, most: int) -> Any:
-    """Places in a list of `count`, evenly, the first and the last among them; all where there are no more than `most`."""
+    """Places in a list of `count`, evenly, the first and the last among them; no more than `most`."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 
-def _values(figure: Any, axis: Any, curves: Sequence[Curve], styles: Styles) -> dict[str, Any]:
+def _values(axis: Any, curves: Sequence[Curve], styles: Styles) -> dict[str, Any]:
     """What stands at a step: the mean that is drawn and each seed's raw value, None where it logged none there. At most
     `READ` steps, all of them logged ones. `box` is the panel: left, top, width and height as shares of the figure."""
     steps = np.unique(np.concatenate([c.steps for c in curves]))
