@@ -116,6 +116,7 @@ def _content(study: Study, out: Path, beside: Beside, clip: Clip) -> dict[str, A
         "checks": checks,
         "diagnostics": diagnostics,
         "multiplier": multiplier,
+        "bars": any(d.name.startswith("multiplier-") for _, some in diagnostics for d in some),
         "few": figures.FEW,
         "window": window_of(study.runs),
         "clip": clipped,
