@@ -82,8 +82,22 @@ class Browser:
         for kind in ("mousePressed", "mouseReleased"):
             self._call("Input.dispatchMouseEvent", {"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1})
 
+    def point(self, selector: str, across: float, touch: bool = False) -> None:
+        """Move the mouse to a place of an element, or tap it there: half way down, `across` from 0 to 1."""
+        left, width, y = self.run(
+            "(e => { e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect();"
+            f" return [b.x, b.width, b.y + b.height / 2]; }})(document.querySelector({json.dumps(selector)}))"
+        )
+        x = left + across * width
+        if not touch:
+            self._call("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": x, "y": y})
+            return
+        self._call("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
+        self._call("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
     def press(self, key: str) -> None:
-        codes = {"Enter": (13, "\r"), " ": (32, " "), "Tab": (9, "")}
+        codes = {"Enter": (13, "\r"), " ": (32, " "), "Tab": (9, ""), "Escape": (27, ""), "End": (35, "")}
+        codes |= {"Home": (36, ""), "ArrowLeft": (37, ""), "ArrowRight": (39, ""), "PageUp": (33, "")}
         code, text = codes[key]
         about = {"key": key, "windowsVirtualKeyCode": code}
         self._call("Input.dispatchKeyEvent", {"type": "keyDown", **about, **({"text": text} if text else {})})

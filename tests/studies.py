@@ -34,8 +34,10 @@ def synthetic_study(
     labels: Sequence[str] = ("",),
     points: int = 100,
     shifts: tuple[str, ...] = SHIFTS,
+    checks: int = 0,
 ) -> Plan:
-    """An experiment that is finished, as `dsacc experiment` would leave it, but for checkpoints."""
+    """An experiment that is finished, as `dsacc experiment` would leave it, but for checkpoints; with `checks` tests on
+    the way, as `dsacc train --evaluate-every` makes them."""
     runs = [
         Run(game, agent, seed, steps, "efficient", {"noise_std": 1.0 + i} if i else {}, label)
         for i, label in enumerate(labels)
@@ -48,6 +50,7 @@ def synthetic_study(
     write_plan(plan, out)
     for i, run in enumerate(runs):
         write_run(out / "runs" / run.name, run, tests, np.random.default_rng([7, i]), points)
+        _write_checks(out / "runs" / run.name, run, tests, np.random.default_rng([8, i]), checks)
         task = TaskFile(out, run.name)
         task.begin(run, tests)
         task.set("done")
@@ -85,6 +88,17 @@ def write_run(path: Path, run: Run, tests: Tests, rng: np.random.Generator, poin
                 about = {"env": run.env, "agent": run.agent, "train_seed": run.seed, "eval_seed": tests.seed}
                 row = {**about, "step": run.steps, **Trial(shift, level, mode, policy).row()}
                 store.save({**row, "returns": returns, "lengths": [100] * len(returns)})
+
+
+def _write_checks(path: Path, run: Run, tests: Tests, rng: np.random.Generator, checks: int) -> None:
+    store = Results(path, f"synthetic {run.name}")
+    for i in range(1, checks + 1):
+        for policy in tests.policy:
+            mean = _score(run, "id", None) * (1 - np.exp(-3 * i / (checks + 1))) * (1.0 if policy == "greedy" else 0.9)
+            returns = rng.normal(mean, abs(mean) * 0.2 + 0.5, 5).round(0).tolist()
+            about = {"env": run.env, "agent": run.agent, "train_seed": run.seed, "eval_seed": tests.seed}
+            row = {**about, "step": run.steps * i // (checks + 1), **Trial("id", None, None, policy).row()}
+            store.save({**row, "returns": returns, "lengths": [100] * len(returns)})
 
 
 def _score(run: Run, shift: str, level: Any) -> float:

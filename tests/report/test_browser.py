@@ -1,5 +1,8 @@
 """The page in a real browser: opened from disk, on a wide and a narrow screen, light and dark, by mouse and by keys."""
 
+import json
+import re
+
 import pytest
 from browser import Browser, find_chromium
 from PIL import Image
@@ -51,7 +54,7 @@ def browser(tmp_path_factory):
 def page(tmp_path_factory):
     out = tmp_path_factory.mktemp("study")
     synthetic_study(
-        out, games=("Breakout", "Seaquest"), agents=("dsac", "dsac-m", "dsac-v"), severity=(1, 5), points=30
+        out, games=("Breakout", "Seaquest"), agents=("dsac", "dsac-m", "dsac-v"), severity=(1, 5), points=30, checks=3
     )
     return write_report(out)
 
@@ -77,15 +80,15 @@ def test_every_picture_and_figure_has_a_size(browser, page):
 
 
 COLUMN = (
-    "[...document.querySelectorAll('.p0 table.sortable')[0].tBodies[0].rows].map(r => Number(r.cells[2].dataset.value))"
+    "[...document.querySelector('#scores table.sortable').tBodies[0].rows].map(r => Number(r.cells[2].dataset.value))"
 )
-HEAD = ".p0 table.sortable thead th:nth-child(3)"
+HEAD = "#scores table.sortable thead th:nth-child(3)"
 
 
 def test_a_click_sorts_a_table_and_a_third_brings_its_order_back(browser, page):
     browser.open(page)
     first = browser.run(COLUMN)
-    assert len(first) == 21
+    assert len(first) == 42  # seven conditions, three agents, greedy and sampled
     browser.click(f"{HEAD} button")
     assert browser.run(COLUMN) == sorted(first, reverse=True)
     assert browser.run(f"document.querySelector('{HEAD}').ariaSort") == "descending"
@@ -119,6 +122,115 @@ def test_the_switch_shows_one_way_of_acting_or_both(browser, page):
     assert browser.run(seen) == [True, True]
     browser.open(page, media="print")
     assert browser.run(seen) == [True, True]
+
+
+def test_both_ways_of_acting_stand_in_the_score_table_and_published_agents_when_asked_for(browser, page):
+    browser.open(page)
+    tags = browser.run("[...document.querySelectorAll('#scores tbody th small')].map(e => e.textContent).slice(0, 4)")
+    assert tags == ["greedy", "sampled", "greedy", "sampled"]
+    assert browser.run("document.querySelector('#scores tbody th small').getClientRects().length") > 0
+    seen = "[...document.querySelectorAll('tr.published')].map(e => e.getClientRects().length > 0)"
+    assert browser.run(seen) == [False] * 7
+    browser.click("#show-published")
+    assert browser.run(seen) == [True] * 7
+    assert browser.run("document.querySelector('tr.published').cells[2].textContent") == "0.7"  # SAC (2019), Breakout
+
+
+READER = "#learning .reader"
+SAID = "document.querySelector('#learning .reader').getAttribute('aria-valuetext')"
+SHOWN = "(e => e.hidden ? '' : e.innerText)(document.querySelector('#learning .readout'))"
+
+
+def logged(page):
+    """Step, and each seed's return there, of DSAC in Breakout, as the run folders have it."""
+    runs = sorted((page.parent / "runs").glob("Breakout-dsac-s*-*/metrics.jsonl"))
+    rows = [[json.loads(line) for line in path.read_text().splitlines()] for path in runs]
+    return {seeds[0]["step"]: [row["return"] for row in seeds] for seeds in zip(*rows, strict=True)}
+
+
+def written(value):
+    return "\u2013" if value is None else f"{float(f'{value:.4g}'):,g}"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_mouse_reads_the_raw_values_along_a_curve(browser, page, dark):
+    browser.open(page, dark=dark)
+    assert browser.run(SHOWN) == ""
+    browser.point(READER, 0.5)
+    step, values = next((s, v) for s, v in logged(page).items() if f"step {s:,}\n" in browser.run(SHOWN))
+    assert abs(step - 50_000) < 5_000
+    assert "  ".join(map(written, values)) in browser.run(SHOWN)
+    for name in ("DSAC", "DSAC-M", "DSAC-V"):
+        assert f"{name}\n" in browser.run(SHOWN)
+    found = browser.run(f"{CONTRAST}('.readout:not([hidden]), .readout:not([hidden]) span')")
+    assert min(found) >= 4.5
+    assert len(found) == 13
+    browser.point("h1", 0.5)
+    assert browser.run(SHOWN) == ""
+    assert browser.log == []
+    assert len([u for u in browser.requests if not u.startswith("data:")]) == 1
+
+
+def test_the_crosshair_stands_on_its_step(browser, page):
+    browser.open(page)
+    browser.point(READER, 0.9)
+    cross, dot = browser.run(
+        "['.cross', '.dot'].map(s => (b => b.x + b.width / 2)(document.querySelector('#learning ' + s)"
+        ".getBoundingClientRect()))"
+    )
+    left, width = browser.run(f"(b => [b.x, b.width])(document.querySelector('{READER}').getBoundingClientRect())")
+    assert cross == pytest.approx(dot, abs=1)
+    assert cross == pytest.approx(left + 0.9 * width, abs=width / 30)
+    drawn = browser.run(
+        "[...document.querySelectorAll('#learning figure:first-child svg clipPath rect')].map(r => {"
+        " const s = r.closest('svg'), k = s.getBoundingClientRect().width / s.viewBox.baseVal.width;"
+        " return [s.getBoundingClientRect().x + k * r.x.baseVal.value, k * r.width.baseVal.value]; })[0]"
+    )
+    assert [left, width] == pytest.approx(drawn, abs=1)  # the panel of the drawing is where the reader is
+
+
+def test_the_keyboard_walks_along_a_curve(browser, page):
+    browser.open(page)
+    steps = list(logged(page))
+    browser.run(f"document.querySelector('{READER}').focus()")
+    assert f"step {steps[-1]:,}\n" in browser.run(SHOWN)
+    browser.press("ArrowLeft")
+    assert f"step {steps[-2]:,}:" in browser.run(SAID)
+    assert written(logged(page)[steps[-2]][0]) in browser.run(SAID)
+    browser.press("Home")
+    assert f"step {steps[0]:,}\n" in browser.run(SHOWN)
+    browser.press("Escape")
+    assert browser.run(SHOWN) == ""
+    browser.press("Tab")
+    assert browser.run("document.activeElement.textContent") == "SVG"
+    assert browser.run(SHOWN) == ""
+
+
+def test_a_finger_reads_a_curve_and_the_readout_stays_on_the_screen(browser, page):
+    browser.open(page, width=390)
+    browser.point(READER, 0.3, touch=True)
+    assert browser.run(SHOWN).startswith("step ")
+    left, right = browser.run(
+        "(b => [b.left, b.right])(document.querySelector('#learning .readout').getBoundingClientRect())"
+    )
+    assert 0 <= left < right <= 390
+
+
+def test_without_script_the_page_is_whole_and_promises_nothing(browser, page):
+    plain = page.with_name("plain.html")
+    plain.write_text(re.sub(r"<script>.*</script>", "", page.read_text(encoding="utf-8"), flags=re.S), encoding="utf-8")
+    browser.open(plain)
+    assert browser.run("document.querySelectorAll('script, .reader, .readout, thead button').length") == 0
+    assert browser.run("document.querySelector('.with-script').getClientRects().length") == 0
+    assert browser.run("document.querySelector('#learning svg').getBoundingClientRect().width") > 100
+    assert browser.run("document.querySelector('#scores td').textContent.length") > 0
+    assert browser.log == []
+
+
+def test_on_paper_a_table_has_one_foot_and_nothing_to_press(browser, page):
+    browser.open(page, media="print")
+    assert browser.run("getComputedStyle(document.querySelector('tfoot')).display") == "table-row-group"
+    assert browser.run("document.querySelector('.reader').getClientRects().length") == 0
 
 
 @pytest.mark.parametrize("width", [320, 375, 768, 1280])

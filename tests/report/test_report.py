@@ -18,9 +18,14 @@ from dsacc.evaluation.results import collect
 from dsacc.evaluation.store import read_rows
 from dsacc.report import gallery, write_report
 from dsacc.report.data import read_study
+from dsacc.report.drawing import Style
 from dsacc.report.files import printable
+from dsacc.report.films import films, shoot
+from dsacc.report.progress import _thinned, learning_figures
 from dsacc.report.repeat import train_command
-from dsacc.report.series import curves, moving_average
+from dsacc.report.series import at_the_end, check_curves, curves, moving_average
+from dsacc.report.tables import multiplier_table
+from dsacc.report.verdict import shown
 
 
 def text_of(page) -> str:
@@ -197,6 +202,89 @@ def test_a_curve_is_the_mean_of_the_seeds_that_got_so_far(tmp_path):
     assert np.isnan(curve.std[2:]).all()
 
 
+def test_tests_on_the_way_make_curves_greedy_and_sampled_and_stay_out_of_the_table(tmp_path):
+    plan = synthetic_study(tmp_path, seeds=2, points=10, checks=3)
+    study = read_study(tmp_path)
+    assert study.checked == [("Breakout", "clean", "greedy"), ("Breakout", "clean", "sampled")]
+    assert len(study.rows) == len(plan.runs) * 8
+    (curve,) = check_curves(study.runs, ["dsac-m"], "Breakout", "clean", "sampled")
+    assert curve.steps.tolist() == [25_000, 50_000, 75_000, 100_000]
+    folder = tmp_path / "runs" / next(run.name for run in plan.runs if (run.agent, run.seed) == ("dsac-m", 1))
+    rows = [r for r in read_rows(folder / "evaluations") if (r["step"], r["policy"]) == (50_000, "sampled")]
+    assert curve.seeds[1].raw[1] == pytest.approx(np.mean(rows[0]["returns"]))
+    page = write_report(tmp_path)
+    assert page.read_text().count("tests with greedy actions</figcaption>") == 1
+    assert page.read_text().count("tests with sampled actions</figcaption>") == 1
+    with open(tmp_path / "report_files" / "tables" / "tests_on_the_way.csv") as file:
+        assert {line["step"] for line in csv.DictReader(file)} == {"25000", "50000", "75000", "100000"}
+
+
+def test_a_study_without_tests_on_the_way_has_none(made):
+    assert read_study(made.parent).checked == []
+    assert "tests with" not in text_of(made)
+
+
+def test_a_held_multiplier_is_at_no_bound_that_it_does_not_have(tmp_path):
+    """A run with fixed_lambda logs that λ is at its bounds, which are both 0.8."""
+    plan = synthetic_study(tmp_path, seeds=2, points=20, labels=("solved", "constant lambda 0.8"))
+    for run in plan.runs:
+        if run.label != "solved" and run.agent == "dsac-m":
+            folder = tmp_path / "runs" / run.name
+            config = json.loads((folder / "config.json").read_text())
+            config["config"]["fixed_lambda"] = 0.8
+            (folder / "config.json").write_text(json.dumps(config))
+            rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+            rows = [{**row, "lambda": 0.8, "lambda_at_lower": 1.0, "lambda_at_upper": 1.0} for row in rows]
+            (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    table = multiplier_table(read_study(tmp_path))
+    lines = {line[1].text: dict(zip(table.header, line, strict=True)) for line in table.lines}
+    held, control = lines["DSAC-M, constant lambda 0.8"], lines["DSAC, constant lambda 0.8"]
+    assert (held["λ"].value, held["λ at 0"].value, held["λ at 1"].value) == pytest.approx((0.8, 0.0, 0.0))
+    assert "λ is held at 0.8" in " ".join(table.notes)
+    assert (control["λ"].text, control["λ at 0"].text) == ("-", "-")
+    assert control["entropy"].value is not None
+    assert lines["DSAC-M, solved"]["λ at 0"].value == pytest.approx(0.3, abs=0.02)
+
+
+def test_the_end_of_training_is_its_last_tenth_of_runs_that_got_there(tmp_path):
+    plan = synthetic_study(tmp_path, seeds=2, agents=("dsac-m",), points=20)
+    first, second = (tmp_path / "runs" / name for name in plan.names)
+    for folder, late in ((first, 0.5), (second, 0.9)):
+        rows = [{"step": 5_000 * i, "lambda": 0.1 if i <= 18 else late, "entropy": 1.0} for i in range(1, 21)]
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert at_the_end(read_study(tmp_path).runs, "dsac-m", "Breakout", "lambda") == pytest.approx([0.5, 0.9])
+    (line,) = multiplier_table(read_study(tmp_path)).lines
+    assert "0.700 ± 0.283" in [cell.text for cell in line]
+    (second / "status.json").write_text(json.dumps({"state": "stopped", "step": 99_000, "steps": 100_000}))
+    (tmp_path / "tasks" / f"{plan.names[1]}.json").unlink()
+    assert at_the_end(read_study(tmp_path).runs, "dsac-m", "Breakout", "lambda") == pytest.approx([0.5])
+
+
+def test_what_can_be_read_along_a_curve_is_logged_and_not_too_much(tmp_path):
+    synthetic_study(tmp_path, seeds=2, points=1_000)
+    study = read_study(tmp_path)
+    drawn = learning_figures(study, {a: Style(i) for i, a in enumerate(study.agents)}, {"Breakout": "Breakout"})
+    values = drawn["Breakout"].values
+    assert values is not None
+    assert len(values["steps"]) == 100
+    for line in values["lines"]:
+        for seed, run in zip(line["raw"], [r for r in study.runs if shown(r.agent) == line["name"]], strict=True):
+            known = {row["step"]: row.get("return") for row in run.metrics}
+            for step, value in zip(values["steps"], seed, strict=True):
+                assert value == (None if known[step] is None else pytest.approx(known[step], rel=1e-3))
+    assert len(drawn["Breakout"].inline) < 100_000
+
+
+def test_a_thinned_line_keeps_its_highest_and_its_lowest_point():
+    raw = np.random.default_rng(0).normal(size=5_000)
+    raw[[777, 4_001]] = 30.0, -30.0
+    steps, thin = _thinned(np.arange(5_000.0), raw)
+    assert len(steps) <= 202
+    assert (steps[0], steps[-1]) == (0, 4_999)
+    assert (np.diff(steps) > 0).all()
+    assert (thin.max(), thin.min()) == (30.0, -30.0)
+
+
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
@@ -227,8 +315,9 @@ def test_figures_and_tables_are_beside_the_page(made):
         assert {f"{name}.svg", f"{name}.png"} <= names
     with Image.open(files / "figures" / "learning-Breakout.png") as picture:
         assert picture.width > 500
+    whole = ("results", "scores", "verdict", "multiplier", "runs")
     assert {path.name for path in (files / "tables").iterdir()} == {
-        "results.csv", "results.md", "results.tex", "beside_paper.csv", "curves.csv",
+        *(f"{name}.{end}" for name in whole for end in ("csv", "md", "tex")), "beside_paper.csv", "curves.csv",
     }  # fmt: skip
     with open(files / "tables" / "curves.csv") as file:
         rows = list(csv.DictReader(file))
@@ -243,6 +332,35 @@ def test_figures_and_tables_are_beside_the_page(made):
     assert {(r["paper_mean"], r["random"], r["human"]) for r in beside if r["game"] == "Breakout"} >= {
         ("47.07", "1.7", "30.5")
     }
+    assert {r["bbf_100k"] for r in beside if r["game"] == "Breakout"} == {"370.6"}
+
+
+def test_the_score_table_has_both_ways_of_acting_beside_each_other_and_the_papers_figure_once(made):
+    with open(made.parent / "report_files" / "tables" / "scores.csv") as file:
+        lines = list(csv.DictReader(file))
+    clean = [line for line in lines if line["condition"] == "clean"]
+    names = [f"{agent} ({how})" for agent in ("DSAC", "DSAC-M", "DSAC-V") for how in ("greedy", "sampled")]
+    assert [line["agent"] for line in clean] == names
+    assert [("paper" in line["Breakout"]) for line in clean] == [True, False] * 3
+    rows = [row for path in (made.parent / "runs").glob("*/evaluations") for row in read_rows(path)]
+    for results in collect(rows)[0]:
+        line = next(line for line in clean if line["agent"] == f"DSAC-M ({results.policy})")
+        (cell,) = (c for (where, a, g), c in results.cells.items() if where.clean and (a, g) == ("dsac-m", "Breakout"))
+        assert float(line["Breakout"].split(" ")[0]) == pytest.approx(cell.mean, abs=0.01)
+    published = [line["agent"] for line in lines if line["condition"] == "published"]
+    assert published == ["SAC (2019)", "DER", "SPR", "DrQ(ε)", "EfficientZero", "BBF", "SAC-BBF"]
+
+
+def test_tables_are_files_in_three_forms_with_the_words_of_the_verdict(made):
+    files = made.parent / "report_files" / "tables"
+    with open(files / "verdict.csv") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == 2 * 2 * 5
+    undecided = [line["in words"] for line in lines if line["verdict"] == "not decided"]
+    assert undecided
+    assert all("neither a difference nor its absence is shown" in words for words in undecided)
+    assert "| greedy | clean | DSAC-M |" in (files / "verdict.md").read_text()
+    assert r"$\lambda$ at 0" in (files / "multiplier.tex").read_text()
 
 
 def test_links_lead_to_files_that_are_there(made):
@@ -261,6 +379,17 @@ def test_the_same_input_gives_the_same_bytes(tmp_path):
         return {str(path): path.read_bytes() for path in files}
 
     assert everything() == everything()
+
+
+def test_a_page_made_again_with_fewer_games_leaves_no_old_figures(tmp_path):
+    synthetic_study(tmp_path / "x", games=("Breakout", "UpNDown"), seeds=1, points=5)
+    synthetic_study(tmp_path / "y", seeds=1, points=5)
+    files = tmp_path / "page_files" / "figures"
+    write_report(tmp_path / "x", tmp_path / "page.html")
+    (files / "mine-UpNDown.svg").write_text("<svg/>")
+    assert (files / "weather-UpNDown.png").is_file()
+    write_report(tmp_path / "y", tmp_path / "page.html")
+    assert [path.name for path in files.glob("*UpNDown*")] == ["mine-UpNDown.svg"]
 
 
 def test_text_from_files_is_escaped(tmp_path):
@@ -298,6 +427,34 @@ def test_videos_beside_are_linked(tmp_path):
     assert '<video controls preload="none" src="x/videos/dsac%20m%2C%20snow.mp4"' in page
     assert 'href="x/videos/fog.gif"' in page
     assert "notes.txt" not in page
+
+
+def test_videos_that_are_missing_are_made_and_one_that_cannot_be_is_a_sentence(tmp_path):
+    synthetic_study(tmp_path, seeds=2, points=5)
+    found = films(read_study(tmp_path))
+    assert [(f.run.agent, f.run.seed, f.shifts) for f in found] == [
+        ("dsac", 0, ("id", "snow", "rain", "fog")),
+        ("dsac-m", 0, ("id", "snow", "rain", "fog")),
+    ]
+    words = shlex.split(found[1].command)
+    assert build_parser().parse_args(words[1:]).shifts == ["id", "snow", "rain", "fog"]
+    page = text_of(write_report(tmp_path))
+    assert "None was made yet" in page
+    assert f"dsacc watch runs/{found[0].run.name}" in page
+    said: list[str] = []
+
+    def camera(run, out, **how):
+        if "dsac-m" in run.name:
+            raise RunError("it holds no trained agent yet")
+        out.write_bytes(b"a video")
+
+    shoot(read_study(tmp_path), said.append, camera)
+    assert said[-1] == f"no video of {found[1].run.name}: it holds no trained agent yet"
+    videos = read_study(tmp_path).videos
+    assert [path.stem for path in videos] == ["Breakout-dsac-s0"]
+    shoot(read_study(tmp_path), said.append, camera)
+    assert len([line for line in said if "Breakout-dsac-s0." in line]) == 1
+    assert "None was made yet" not in text_of(write_report(tmp_path))
 
 
 def test_variants_are_agents_of_their_own(tmp_path):
@@ -362,7 +519,7 @@ def test_the_command_writes_the_page_and_says_where(tmp_path, capsys):
 
 
 def test_the_papers_grid_fits_into_one_page(tmp_path):
-    synthetic_study(tmp_path, games=NINE, agents=THREE, points=200, steps=1_000_000, policy=("greedy",))
+    synthetic_study(tmp_path, games=NINE, agents=THREE, points=500, steps=1_000_000, policy=("greedy",))
     page = write_report(tmp_path)
     assert page.stat().st_size < 15e6
     words = text_of(page)

@@ -14,6 +14,11 @@ def add(commands: Commands) -> None:
         "LaTeX) into a folder beside it.",
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="an experiment, a demo, a folder of runs, or one run")
+    parser.add_argument(
+        "--videos",
+        action="store_true",
+        help="first make a short video of each agent in each game, into DIR/videos; those that are there stay",
+    )
     parser.add_argument("--out", type=Path, help="HTML file to write (default: report.html in DIR)")
 
 
@@ -21,5 +26,10 @@ def run(args: argparse.Namespace) -> None:
     from dsacc.report import write_report
     from dsacc.runs.files import size
 
+    if args.videos:
+        from dsacc.report.data import read_study
+        from dsacc.report.films import shoot
+
+        shoot(read_study(args.folder), say)
     out = write_report(args.folder, args.out)
     say(f"wrote {out} ({size(out.stat().st_size)}); figures and tables are in {out.with_name(f'{out.stem}_files')}")

@@ -48,6 +48,18 @@ def render(
     return None
 
 
+def render_sheet(sheet: Sheet, format: Literal["csv", "markdown", "latex"]) -> str:
+    """One table by itself, its notes with it; a CSV has cells alone."""
+    if format == "markdown":
+        return _markdown([sheet], [])
+    if format == "latex":
+        return _latex([sheet], [])
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerows([sheet.header, *([entry.text for entry in line] for group in sheet.groups for line in group)])
+    return out.getvalue()
+
+
 def _sheets(results: Results, summary: Summary) -> list[Sheet]:
     """The tables of one policy; notes on all figures go beneath the last."""
     first, second, third = (
@@ -156,6 +168,13 @@ _LATEX = {
     "|": r"\textbar{}",
     "±": r"$\pm$",
     sheets.NO_SKILL: r"$^\dagger$",
+    "‡": r"$^\ddagger$",
+    "λ": r"$\lambda$",
+    "μ": r"$\mu$",
+    "φ": r"$\phi$",
+    "θ": r"$\theta$",
+    "ε": r"$\epsilon$",
+    "₂": r"$_2$",
 }
 
 

@@ -7,6 +7,7 @@ printable, and no name in it is followed out of the folder.
 import dataclasses
 import json
 import warnings
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from dsacc.runs import read_json
 
 NOT_SETTINGS = ("env", "seed", "constraint", "log_every", "checkpoint_every")  # do not make an agent another one
 VIDEOS = (".mp4", ".webm", ".gif")
+_SHIFTS = ("id", "snow", "rain", "fog")
 _AGENTS = ("dsac", "dsac-m", "dsac-v", "dsac-mv")
 
 
@@ -42,6 +44,7 @@ class RunData:
     metrics: list[dict[str, float]] = field(default_factory=list)  # numbers alone, by rising step
     seconds: float | None = None  # of training
     rows: list[Row] = field(default_factory=list)  # tests of the trained agent
+    checks: list[Row] = field(default_factory=list)  # all tests whose step is known, those on the way among them
     source: str = ""  # what makes the environment where that is not its name: module:Id-v0
 
 
@@ -67,9 +70,32 @@ class Study:
         return sorted({r.game for r in self.runs} | {game_name(str(row["env"])) for row in self.rows})
 
     @property
+    def checked(self) -> list[tuple[str, str, str]]:
+        """Game, condition and policy of tests that were made at several steps of a run."""
+        found: dict[tuple[str, str, str], None] = {}
+        for run in self.runs:
+            steps: dict[tuple[str, str, str], set[int]] = {}
+            for row in run.checks:
+                steps.setdefault((run.game, condition_of(row), row["policy"]), set()).add(row["step"])
+            found |= dict.fromkeys(key for key, seen in steps.items() if len(seen) > 1)
+        return sorted(found, key=lambda key: (key[0], key[1] != "clean", key[1], key[2]))
+
+    @property
     def missing(self) -> list[RunData]:
         """Runs that are in no table."""
         return [run for run in self.runs if not run.rows]
+
+
+def in_order(shifts: Iterable[str]) -> list[str]:
+    """Each once: the clean screen, the paper's, then others as they come."""
+    return sorted(dict.fromkeys(shifts), key=lambda shift: _SHIFTS.index(shift) if shift in _SHIFTS else len(_SHIFTS))
+
+
+def condition_of(row: Row) -> str:
+    """`clean`, `snow paper independent`: what a test was shown, in words."""
+    if row["shift"] == "id":
+        return "clean"
+    return " ".join(str(row[key]) for key in ("shift", "severity", "mode", "where") if row.get(key) is not None)
 
 
 def read_study(folder: Path) -> Study:
@@ -140,11 +166,8 @@ def _run(standing: Standing, path: Path, planned: dict[str, Any], notes: list[st
     env = printable(config.get("env") or planned.get("env") or "unknown game", 80)
     seed = config.get("seed", planned.get("seed"))
     title = f"{agent}, {label}" if label else agent
-    tested = [
-        {**row, "agent": title, "run": name}
-        for row in sound_rows(read_rows(path / "evaluations"), notes)
-        if standing.steps is None or row["step"] == standing.steps
-    ]
+    found = [{**row, "agent": title, "run": name} for row in sound_rows(read_rows(path / "evaluations"), notes)]
+    tested = [row for row in found if standing.steps is None or row["step"] == standing.steps]
     if not tested and any((path / "evaluations").glob("*.json")):
         notes.append(f"{name} was tested, but not when it was trained to its end: those tests are in no table.")
     metrics, damaged = read_numbers(path / "metrics.jsonl")
@@ -165,6 +188,7 @@ def _run(standing: Standing, path: Path, planned: dict[str, Any], notes: list[st
         metrics=metrics,
         seconds=total_seconds(read_numbers(path / "timing.jsonl")[0]),
         rows=tested,
+        checks=[row for row in found if row["step"] is not None],
         source=printable(planned.get("source") or "", 80),
     )
 

@@ -95,6 +95,7 @@ class Drawing:
     inline: str
     svg: bytes = field(repr=False)
     png: bytes = field(repr=False)
+    values: dict[str, Any] | None = field(default=None, repr=False)  # what the page's script shows along the figure
 
 
 def new_figure(height: float = SIZE[1], width: float = SIZE[0], left: float = MARGINS["left"]) -> tuple[Any, Any]:
@@ -172,6 +173,8 @@ def _inline(svg: str, name: str) -> str:
         svg = svg.replace(ink, "currentColor")
     svg = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", svg)
     svg = re.sub(r"font-family: [^;\"]*;? ?", "", svg)
+    # A hundredth of a point is finer than any screen.
+    svg = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), svg)
     used = set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', svg))
     ids = {a or b for a, b in used}
     svg = re.sub(r' id="([^"]+)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in ids else "", svg)

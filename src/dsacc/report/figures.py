@@ -1,6 +1,5 @@
 """The figures of the page, from numbers."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,39 +9,11 @@ from dsacc.evaluation.results import Results
 from dsacc.evaluation.statistics import Estimate
 from dsacc.evaluation.summary import Summary
 from dsacc.report.drawing import INK, Drawing, Style, finish, new_figure
-from dsacc.report.series import Curve
 from dsacc.report.verdict import Claim, said, shown
 
 Styles = Mapping[str, Style]
 NAME = 26  # letters of a name on an axis
 FEW = 6  # agents, up to which bands and shades can be told apart
-
-
-def training_figure(
-    name: str, title: str, curves: Sequence[Curve], styles: Styles, marks: Mapping[str, float] | None = None
-) -> Drawing:
-    """Mean over seeds of the moving averages, shaded by the standard deviation between them; thin: each seed, raw."""
-    figure, axis = new_figure()
-    for curve in curves:
-        look = styles[curve.agent].line
-        for seed in curve.seeds:
-            axis.plot(seed.steps, seed.raw, color=look["color"], linewidth=0.5, alpha=0.45)
-        if (curve.count > 1).any() and len(curves) <= FEW:
-            low, high = curve.mean - curve.std, curve.mean + curve.std
-            axis.fill_between(curve.steps, low, high, color=look["color"], alpha=0.16, linewidth=0)
-    handles = []
-    for curve in curves:
-        look = styles[curve.agent].line
-        every = max(math.ceil(len(curve.steps) / 5), 1)
-        handles += axis.plot(
-            curve.steps, curve.mean, **look, linewidth=1.6, markersize=4, markevery=every, label=_short(curve.agent)
-        )
-    for text, value in (marks or {}).items():
-        axis.axhline(value, color=INK, linewidth=0.8, linestyle=(0, (1, 2)))
-        axis.annotate(text, (0.01, value), xycoords=("axes fraction", "data"), ha="left", va="bottom", fontsize=8)
-    axis.set_xlabel("agent steps")
-    ends = "; ".join(f"{shown(c.agent)} {c.mean[-1]:.3g}" for c in curves)
-    return finish(figure, name, title, f"{title} over training, smoothed. At the end: {ends}.", handles)
 
 
 def improvement_figure(name: str, title: str, claims: Mapping[str, list[Claim]], styles: Styles) -> Drawing | None:
@@ -92,7 +63,7 @@ def severity_figures(prefix: str, summary: Summary, styles: Styles) -> list[Draw
                 continue
             look = styles[curve.agent].line
             handles += axis.plot(curve.levels, curve.scores, **look, linewidth=1.6, markersize=4.5)
-            handles[-1].set_label(_short(curve.agent))
+            handles[-1].set_label(short_name(curve.agent))
             words.append(f"{shown(curve.agent)} from {curve.scores[0]:.3g} to {curve.scores[-1]:.3g}")
         levels = sorted({level for c in summary.curves for level in c.levels})
         axis.set_xticks(levels, ["clean" if level == 0 else str(level) for level in levels])
@@ -120,7 +91,7 @@ def profile_figures(prefix: str, results: Results, summary: Summary, styles: Sty
             estimates = summary.profile(agent, condition, taus) or []
             look = styles[agent].line
             value = [e.value for e in estimates]
-            handles += axis.plot(taus, value, **look, linewidth=1.6, markersize=4, markevery=8, label=_short(agent))
+            handles += axis.plot(taus, value, **look, linewidth=1.6, markersize=4, markevery=8, label=short_name(agent))
             if all(e.low is not None for e in estimates) and len(runs) <= FEW:
                 low, high = [e.low or 0.0 for e in estimates], [e.high or 0.0 for e in estimates]
                 axis.fill_between(taus, low, high, color=look["color"], alpha=0.16, linewidth=0)
@@ -142,7 +113,7 @@ def _dots(
 ) -> tuple[Any, Any, list[Any]]:
     """Points with intervals, a row of them for each name, the agents beside each other within it."""
     present = [a for a in agents if any(agent == a for _, agent, _ in points)]
-    left = min(0.2 + 0.08 * max(len(_cut(name)) for name in names), 1.9)
+    left = min(0.2 + 0.08 * max(len(cut(name)) for name in names), 1.9)
     figure, axis = new_figure(height=0.6 + len(names) * (0.2 + 0.13 * len(present)), left=left)
     handles: dict[str, Any] = {}
     for row, agent, e in points:
@@ -153,8 +124,8 @@ def _dots(
         (handles[agent],) = axis.plot(
             [e.value], [y], color=look.colour, marker=look.line["marker"], markersize=5, linestyle="none"
         )
-        handles[agent].set_label(_short(agent))
-    axis.set_yticks(range(len(names)), [_cut(name) for name in names])
+        handles[agent].set_label(short_name(agent))
+    axis.set_yticks(range(len(names)), [cut(name) for name in names])
     axis.set_ylim(len(names) - 0.5, -0.5)
     axis.grid(axis="y", visible=False)
     return figure, axis, [handles[a] for a in present]
@@ -164,9 +135,9 @@ def _words(e: Estimate) -> str:
     return f"{e.value:.2f}" + ("" if e.low is None or e.high is None else f", {e.low:.2f} to {e.high:.2f}")
 
 
-def _short(agent: str) -> str:
-    return _cut(shown(agent))
+def short_name(agent: str) -> str:
+    return cut(shown(agent))
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
     return text if len(text) <= NAME else text[: NAME - 1] + "…"

@@ -12,28 +12,19 @@ from urllib.parse import quote
 
 from dsacc import __version__
 from dsacc.errors import ConfigError
-from dsacc.evaluation.formats import render
-from dsacc.evaluation.references import paper_table, scale
+from dsacc.evaluation.references import paper_table
 from dsacc.evaluation.results import Results, collect
-from dsacc.evaluation.sheets import curve_sheet, paper_notes, summary_sheet
+from dsacc.evaluation.sheets import curve_sheet, summary_sheet
 from dsacc.evaluation.summary import Summary
 from dsacc.experiments.status import duration
-from dsacc.report import figures, repeat, tables, verdict
+from dsacc.report import exports, figures, progress, repeat, tables, verdict
+from dsacc.report.beside import Beside
 from dsacc.report.data import RunData, Study, read_study
 from dsacc.report.drawing import RC, Drawing, Style
+from dsacc.report.films import films
 from dsacc.report.gallery import Clip, clip_drawing, clip_of, weather
-from dsacc.report.series import curves, window_of
+from dsacc.report.series import window_of
 from dsacc.runs import write_atomically
-
-DIAGNOSTICS = (
-    ("error", "Expected-value error |E_φ[Q] - μ_θ|", ("expected_error",)),
-    ("lambda", "λ, mean over states", ("lambda", "lambda_1")),
-    ("lambda2", "λ₂ (variance), mean over states", ("lambda_2",)),
-    ("entropy", "Entropy of the policy", ("entropy",)),
-    ("q", "Q, mean over states and actions", ("q_mean",)),
-    ("lower", "Share of states with λ at 0", ("lambda_at_lower", "lambda_at_lower_1")),
-    ("upper", "Share of states with λ at 1", ("lambda_at_upper", "lambda_at_upper_1")),
-)
 
 
 @dataclass(frozen=True)
@@ -46,7 +37,6 @@ class View:
     claims: dict[str, list[verdict.Claim]]
     limits: list[str]
     improvement: Drawing | None
-    scores: tables.Table
     summary: tables.Table | None
     severity: tables.Table | None
     gap: Drawing | None
@@ -80,50 +70,59 @@ def write_report(folder: str | Path, out: str | Path | None = None, clip: Clip =
     if out.suffix.lower() not in (".html", ".htm") or out.is_dir():
         raise ConfigError(f"the report is an HTML file, so its name ends in .html, unlike {out.name!r}")
     study = read_study(folder)
-    beside = out.with_name(f"{out.stem}_files")
+    beside = Beside(out.with_name(f"{out.stem}_files"))
     with matplotlib.rc_context(RC):
         content = _content(study, out, beside, clip)
     for drawing in content["drawings"]:
-        write_atomically(beside / "figures" / f"{drawing.name}.svg", drawing.svg)
-        write_atomically(beside / "figures" / f"{drawing.name}.png", drawing.png)
-    write_atomically(beside / "tables" / "curves.csv", tables.raw_curves(study).encode())
+        beside.write(f"figures/{drawing.name}.svg", drawing.svg)
+        beside.write(f"figures/{drawing.name}.png", drawing.png)
     write_atomically(out, _fill(content).encode())
+    beside.settle()
     return out
 
 
-def _content(study: Study, out: Path, beside: Path, clip: Clip) -> dict[str, Any]:
+def _content(study: Study, out: Path, beside: Beside, clip: Clip) -> dict[str, Any]:
     notes = list(study.notes)
     styles = {agent: Style(i) for i, agent in enumerate(study.agents)}
     found, said = collect(study.rows) if study.rows else ([], [])
     found.sort(key=lambda results: results.policy != "greedy")
     pairs = [(results, Summary(results)) for results in found]
     views = [_view(i, *pair, study, styles) for i, pair in enumerate(pairs)]
-    if study.rows:
-        for name, form in (("csv", "csv"), ("md", "markdown"), ("tex", "latex")):
-            text = render(study.rows, form) or ""  # type: ignore[arg-type]
-            write_atomically(beside / "tables" / f"results.{name}", text.encode())
-        write_atomically(beside / "tables" / "beside_paper.csv", tables.beside_csv(pairs).encode())
+    scores, multiplier = tables.score_table(pairs) if pairs else None, tables.multiplier_table(study)
+    claims = [(view.policy, claim) for view in views for made in view.claims.values() for claim in made]
+    kept = {"verdict": exports.verdict_table(claims), "multiplier": multiplier, "runs": exports.run_table(study)}
+    exports.write_tables(beside, study, kept | ({"scores": scores} if scores else {}), pairs)
     slugs = _slugs(study.games)
-    learning, diagnostics = _training(study, styles, slugs)
+    learning = progress.learning_figures(study, styles, slugs)
+    checks = progress.check_figures(study, styles, slugs)
+    diagnostics = progress.diagnostic_figures(study, styles, slugs)
     conditions = list(dict.fromkeys(c for results in found for c in results.conditions))
-    pictures = weather(slugs, conditions, beside / "figures", notes)
+    pictures = weather(slugs, conditions, beside.path / "figures", notes)
+    for picture in pictures:
+        beside.adopt(f"figures/{picture.name}.png")
     clipped = clip_drawing(study, clip, notes)
-    drawn = [*learning, *(d for _, ds in diagnostics for d in ds), *(d for view in views for d in view.drawings)]
+    drawn = [*learning.values(), *(d for some in checks.values() for d in some)]
+    drawn += [d for _, some in diagnostics for d in some]
+    drawn += [d for view in views for d in view.drawings]
     return {
         "study": study,
         "version": __version__,
-        "files": quote(beside.name),
+        "files": quote(beside.path.name),
         "views": views,
         "disagreements": verdict.disagreements({view.policy: view.claims for view in views}),
         "styles": styles,
+        "scores": scores,
         "learning": learning,
+        "checks": checks,
         "diagnostics": diagnostics,
-        "end": tables.end_table(study),
+        "multiplier": multiplier,
+        "bars": any(d.name.startswith("multiplier-") for _, some in diagnostics for d in some),
         "few": figures.FEW,
         "window": window_of(study.runs),
         "clip": clipped,
         "pictures": pictures,
         "videos": [(v.stem, v.suffix.lower(), _link(v, out)) for v in study.videos],
+        "films": [] if study.videos else films(study),
         "facts": _facts(study),
         "runs": [_run_line(run) for run in study.runs],
         "settings": repeat.settings(study.runs),
@@ -152,7 +151,6 @@ def _view(i: int, results: Results, summary: Summary, study: Study, styles: dict
         improvement=figures.improvement_figure(
             f"improvement-{key}", f"Probability of beating {verdict.shown(summary.baseline)}", made, styles
         ),
-        scores=tables.score_table(results, summary, paper_notes(results, summary)),
         summary=tables.sheet_table(over) if over.groups else None,
         severity=tables.sheet_table(curve) if curve is not None else None,
         gap=figures.gap_figure(f"gap-{key}", "What each shift costs", results, summary, styles),
@@ -161,26 +159,6 @@ def _view(i: int, results: Results, summary: Summary, study: Study, styles: dict
         unit=summary.unit,
         baseline=verdict.shown(summary.baseline),
     )
-
-
-def _training(
-    study: Study, styles: dict[str, Style], slugs: dict[str, str]
-) -> tuple[list[Drawing], list[tuple[str, list[Drawing]]]]:
-    """Learning curves of all games; the diagnostic curves game by game."""
-    learning, diagnostics = [], []
-    for game, slug in slugs.items():
-        found = curves(study.runs, study.agents, game, "return")
-        if found:
-            known, top = scale(game), max(float(c.mean.max()) for c in found)
-            marks = {} if known is None else {"random": known.random}
-            marks |= {known.top_name: known.top} if known is not None and known.top <= 1.3 * top else {}
-            learning.append(figures.training_figure(f"learning-{slug}", game, found, styles, marks))
-        drawn = []
-        for key, title, keys in DIAGNOSTICS:
-            if found := curves(study.runs, study.agents, game, *keys):
-                drawn.append(figures.training_figure(f"{key}-{slug}", title, found, styles))
-        diagnostics += [(game, drawn)] if drawn else []
-    return learning, diagnostics
 
 
 def _facts(study: Study) -> list[tuple[str, str]]:
@@ -244,6 +222,7 @@ def _fill(content: dict[str, Any]) -> str:
     style, script = ((room / name).read_text(encoding="utf-8") for name in ("style.css", "page.js"))
     seal = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "separators": (",", ":")}
     environment.globals["drawn"] = lambda drawing: Markup(drawing.inline)
     template = environment.from_string((room / "page.html").read_text(encoding="utf-8"))
     return template.render(**content, style=Markup(style), script=Markup(script), seal=seal)

@@ -9,7 +9,7 @@ from typing import Any
 from dsacc.config import PRESETS, Config, field_type, make_config
 from dsacc.errors import BadInput
 from dsacc.experiments.grids import builtin_names, load_plan
-from dsacc.report.data import RunData, Study
+from dsacc.report.data import RunData, Study, in_order
 from dsacc.report.files import printable
 
 
@@ -66,7 +66,7 @@ def test_commands(study: Study) -> list[str]:
             kind["severity"][str(row["severity"])] = None
     commands = []
     for (mode, episodes, seed), kind in kinds.items():
-        words = ["--shifts", *kind["shifts"]]
+        words = ["--shifts", *in_order(kind["shifts"])]
         words += ["--severity", *kind["severity"]] if kind["severity"] else []
         words += ["--mode", mode, "--episodes", str(episodes), "--policy", *kind["policy"], "--seed", str(seed or 0)]
         commands.append("dsacc evaluate runs/* " + shlex.join(words))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dsacc.report.data import RunData
+from dsacc.report.data import RunData, condition_of
 
 Array = np.ndarray[Any, Any]
 WINDOW = 10  # rows of metrics.jsonl, the paper's "moving average of factor 10"
@@ -67,11 +67,31 @@ def curves(runs: Sequence[RunData], agents: Sequence[str], game: str, *keys: str
 
 def _seed(run: RunData, keys: Sequence[str], window: int) -> Seed | None:
     for key in keys:
-        points = [(row["step"], row[key]) for row in run.metrics if key in row]
+        points = [(row["step"], _logged(run, row, key)) for row in run.metrics if key in row]
         if points:
             steps, raw = np.array(points).T
             return Seed(run, steps, raw, moving_average(raw, window))
     return None
+
+
+def check_curves(runs: Sequence[RunData], agents: Sequence[str], game: str, condition: str, policy: str) -> list[Curve]:
+    """Scores of tests over training, of agents that were tested more than once; the mean of a test's episodes, and
+    nothing is smoothed."""
+    found = []
+    for agent in agents:
+        seeds = []
+        for run in runs:
+            if (run.agent, run.game) != (agent, game):
+                continue
+            scores: dict[int, list[float]] = {}
+            for row in run.checks:
+                if (condition_of(row), row["policy"]) == (condition, policy):
+                    scores.setdefault(row["step"], []).extend(row["returns"])
+            if len(scores) > 1:
+                raw = np.array([np.mean(scores[step]) for step in sorted(scores)])
+                seeds.append(Seed(run, np.array(sorted(scores), dtype=float), raw, raw))
+        found += [_curve(agent, seeds)] if seeds else []
+    return found
 
 
 def _curve(agent: str, seeds: list[Seed]) -> Curve:
@@ -88,7 +108,29 @@ def _curve(agent: str, seeds: list[Seed]) -> Curve:
     return Curve(agent, seeds, steps, mean, std, count)
 
 
-def at_the_end(runs: Sequence[RunData], agent: str, game: str, *keys: str) -> float | None:
-    """Mean over seeds of the last moving average; None where nothing was logged."""
-    found = curves(runs, [agent], game, *keys)
-    return float(np.mean([s.smooth[-1] for s in found[0].seeds])) if found else None
+def _logged(run: RunData, row: dict[str, float], key: str) -> float:
+    """A value of a row. A λ that is held is logged as at its bounds, both of them itself; here bounds are 0 and 1."""
+    held = held_lambda(run)
+    if held is not None and key.startswith("lambda_at_"):
+        return float(held == (0.0 if "lower" in key else 1.0))
+    return row[key]
+
+
+def held_lambda(run: RunData) -> float | None:
+    """The λ that a run was given; None where it is solved."""
+    held = run.config.get("fixed_lambda")
+    return float(held) if isinstance(held, int | float) and not isinstance(held, bool) else None
+
+
+def at_the_end(runs: Sequence[RunData], agent: str, game: str, *keys: str) -> list[float]:
+    """Each seed's mean over the last tenth of training, of the runs that were trained to their end."""
+    ends = []
+    for run in runs:
+        if (run.agent, run.game) != (agent, game) or run.steps is None or run.step < run.steps:
+            continue
+        for key in keys:
+            values = [_logged(run, row, key) for row in run.metrics if key in row and row["step"] > 0.9 * run.steps]
+            if values:
+                ends.append(float(np.mean(values)))
+                break
+    return ends

@@ -10,6 +10,7 @@
 | it lies above (below) 0.5, ten seeds or more | X is better (worse) |
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -39,6 +40,11 @@ def shown(agent: str) -> str:
     """`DSAC-M`, `DSAC-M, no noise`; names that are not the paper's stay as they are."""
     first, comma, rest = agent.partition(",")
     return (first.upper() if first in AGENTS else first) + comma + rest
+
+
+def capital(text: str) -> str:
+    """Names of the paper's agents within a sentence, as the paper writes them."""
+    return re.sub(r"\bdsac(-mv|-m|-v)?\b", lambda name: name[0].upper(), text)
 
 
 def judge(agent: str, baseline: str, condition: str, estimate: Estimate | None, games: int, skill: bool) -> Claim:

@@ -42,3 +42,72 @@ for (const table of document.querySelectorAll("table.sortable")) {
 addEventListener("beforeprint", () => {
   for (const part of document.querySelectorAll("details")) part.open = true;
 });
+// Along a figure of training the values can be read: with a mouse, a finger or the arrow keys. It is a slider for who
+// hears the page, and nothing without this script.
+const written = (value) => value === null || value === undefined ? "–" : value.toLocaleString("en", { maximumSignificantDigits: 4 });
+const part = (kind, parent, text = "") => {
+  const element = document.createElement("span");
+  element.className = kind;
+  element.textContent = text;
+  parent.append(element);
+  return element;
+};
+for (const plot of document.querySelectorAll(".plot[data-values]")) {
+  const { box, x, y, steps, lines } = JSON.parse(plot.dataset.values);
+  const reader = part("reader", plot), readout = part("readout", plot);
+  const [left, top, width, height] = box.map((share) => `${100 * share}%`);
+  Object.assign(reader.style, { left, top, width, height });
+  reader.tabIndex = 0;
+  const about = { role: "slider", "aria-label": `Values along ${plot.dataset.title}`, "aria-valuemin": steps[0], "aria-valuemax": steps.at(-1) };
+  for (const [name, value] of Object.entries(about)) reader.setAttribute(name, value);
+  readout.setAttribute("aria-hidden", "true");
+  readout.hidden = true;
+  let at = steps.length - 1;
+  const words = (i) => lines.map(({ name, mean, raw }) => `${name} ${written(mean[i])}, raw ${raw.map((seed) => written(seed[i])).join(" and ")}`);
+  const tell = () => {
+    reader.setAttribute("aria-valuenow", steps[at]);
+    reader.setAttribute("aria-valuetext", `step ${steps[at].toLocaleString("en")}: ${words(at).join("; ")}`);
+  };
+  const hide = () => { readout.hidden = true; reader.replaceChildren(); };
+  const show = (i) => {
+    at = Math.min(Math.max(i, 0), steps.length - 1);
+    tell();
+    readout.replaceChildren();
+    reader.replaceChildren();
+    const across = 100 * (steps[at] - x[0]) / (x[1] - x[0]);
+    part("cross", reader).style.left = `${across}%`;
+    part("step", readout, `step ${steps[at].toLocaleString("en")}`);
+    const many = lines.some(({ raw }) => raw.length > 1);
+    part("head", readout, many ? "mean" : "smooth");
+    part("head", readout, many ? "raw, seed by seed" : "raw");
+    for (const { name, ink, mean, raw } of lines) {
+      const colour = `var(--s${ink})`;
+      part("who", readout, name).style.borderColor = colour;
+      part("mean", readout, written(mean[at]));
+      part("raw", readout, raw.map((seed) => written(seed[at])).join("  "));
+      if (mean[at] === null) continue;
+      const dot = part("dot", reader);
+      Object.assign(dot.style, { left: `${across}%`, top: `${100 * (y[1] - mean[at]) / (y[1] - y[0])}%`, background: colour });
+    }
+    readout.hidden = false;
+  };
+  const nearest = (event) => {
+    const seen = reader.getBoundingClientRect();
+    const step = x[0] + (x[1] - x[0]) * (event.clientX - seen.left) / seen.width;
+    show(steps.reduce((best, value, i) => Math.abs(value - step) < Math.abs(steps[best] - step) ? i : best, 0));
+  };
+  const moves = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10, Home: -Infinity, End: Infinity };
+  reader.addEventListener("pointermove", nearest);
+  reader.addEventListener("pointerdown", nearest);
+  reader.addEventListener("pointerleave", () => { if (document.activeElement !== reader) hide(); });
+  reader.addEventListener("focus", () => show(at));
+  reader.addEventListener("blur", hide);
+  reader.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") hide();
+    if (!(event.key in moves) || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    show(at + moves[event.key]);
+  });
+  tell();
+}
+for (const hint of document.querySelectorAll(".with-script")) hint.hidden = false;
