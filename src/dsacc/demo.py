@@ -19,7 +19,7 @@ from dsacc.progress import describe
 from dsacc.report import write_report
 from dsacc.runs import write_atomically
 
-ENV, PRESET, STEPS = "dsacc/Catch-v0", "efficient", 6_000
+ENV, PRESET, STEPS = "dsacc/Catch-v0", "efficient", 3_000
 # A game this small allows larger steps than Atari does.
 SETTINGS = ["--learning-rate", "1e-3", "--random-steps", "500"]
 AGENTS = ("dsac", "dsac-m")

@@ -222,7 +222,7 @@ def test_without_script_the_page_is_whole_and_promises_nothing(browser, page):
     browser.open(plain)
     assert browser.run("document.querySelectorAll('script, .reader, .readout, thead button').length") == 0
     assert browser.run("document.querySelector('.with-script').getClientRects().length") == 0
-    assert browser.run("document.querySelector('#learning svg').getBoundingClientRect().width") > 100
+    assert browser.run("document.querySelector('#learning figure svg').getBoundingClientRect().width") > 100
     assert browser.run("document.querySelector('#scores td').textContent.length") > 0
     assert browser.log == []
 

@@ -221,7 +221,7 @@ def test_tests_on_the_way_make_curves_greedy_and_sampled_and_stay_out_of_the_tab
 
 def test_a_study_without_tests_on_the_way_has_none(made):
     assert read_study(made.parent).checked == []
-    assert "tests with" not in text_of(made)
+    assert ", tests with" not in text_of(made)
 
 
 def test_a_held_multiplier_is_at_no_bound_that_it_does_not_have(tmp_path):
