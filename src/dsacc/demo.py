@@ -21,7 +21,7 @@ from dsacc.runs import write_atomically
 
 ENV, PRESET, STEPS = "dsacc/Catch-v0", "efficient", 3_000
 # A game this small allows larger steps than Atari does.
-SETTINGS = ["--learning-rate", "1e-3", "--random-steps", "500"]
+SETTINGS = ["--learning-rate", "1e-3", "--random-steps", "500", "--log-every", "100"]
 AGENTS = ("dsac", "dsac-m")
 EPISODES = 200
 POLICIES = ("greedy", "sampled")
@@ -127,6 +127,8 @@ def draw_curves(runs: dict[str, Path], path: Path) -> Path:
             rows = [r for r in _rows(run) if r.get(key) is not None]
             if rows:
                 axis.plot([r["step"] for r in rows], [r[key] for r in rows], style, color=colour, label=agent.upper())
+        if key == "lambda":
+            axis.set_ylim(0, 1)
         axis.set_title(title, fontsize=10)
         axis.set_xlabel("agent steps")
         axis.grid(alpha=0.3)

@@ -30,7 +30,7 @@ def plan_of(text: str, tmp_path, **overrides) -> Plan:
 
 
 def test_the_built_in_grids_are_what_they_say():
-    assert builtin_names() == ["lowdata", "paper", "paper-100k", "readings", "smoke"]
+    assert builtin_names() == ["lowdata", "paper", "paper-100k", "readings", "readings-catch", "smoke"]
     paper, small = load_plan("paper"), load_plan("paper-100k")
     assert (len(paper.runs), {r.steps for r in paper.runs}, {r.seed for r in paper.runs}) == (
         81,
@@ -69,8 +69,9 @@ def test_a_variant_may_take_a_setting_of_the_preset_away(tmp_path):
     assert {(c.alpha, c.actor_learning_rate) for c in configs} == {(None, None)}
 
 
-def test_readings_has_every_place_of_the_noise_in_both_forms_and_the_controls():
-    configs = [run.config for run in load_plan("readings").runs]
+@pytest.mark.parametrize("grid", ["readings", "readings-catch"])
+def test_readings_has_every_place_of_the_noise_in_both_forms_and_the_controls(grid):
+    configs = [run.config for run in load_plan(grid).runs]
     seen = {(c.perturbation, c.multiplier_form) for c in configs if c.constraint == "mean" and c.fixed_lambda is None}
     assert seen == {(p, f) for p in ("target", "weights", "values", "none") for f in ("tempered", "plain")}
     assert any(c.fixed_lambda == 0.8 for c in configs)

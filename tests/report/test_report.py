@@ -21,7 +21,7 @@ from dsacc.report.data import read_study
 from dsacc.report.drawing import Style
 from dsacc.report.files import printable
 from dsacc.report.films import films, shoot
-from dsacc.report.progress import _thinned, learning_figures
+from dsacc.report.progress import _thinned, diagnostic_figures, learning_figures
 from dsacc.report.repeat import train_command
 from dsacc.report.series import at_the_end, check_curves, curves, moving_average
 from dsacc.report.tables import multiplier_table
@@ -525,3 +525,15 @@ def test_the_papers_grid_fits_into_one_page(tmp_path):
     words = text_of(page)
     assert "81 of 81" in words
     assert "1,000,000 steps, these" not in words
+
+
+def test_lambda_is_drawn_between_its_bounds(tmp_path):
+    synthetic_study(tmp_path, seeds=1, points=10)
+    study = read_study(tmp_path)
+    drawings = dict(
+        diagnostic_figures(study, {a: Style(i) for i, a in enumerate(study.agents)}, {"Breakout": "breakout"})
+    )["Breakout"]
+    by_name = {d.name: d.values["y"] for d in drawings if d.values}
+    for key in ("lambda", "lower", "upper"):
+        assert by_name[f"{key}-breakout"] == [-0.02, 1.02]
+    assert by_name["q-breakout"] != [-0.02, 1.02]

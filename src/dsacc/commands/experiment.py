@@ -14,7 +14,9 @@ def add(commands: Commands) -> None:
         usage="dsacc experiment GRID [options]",
         description="Train and test every run of a grid. The same command again goes on, and repeats nothing.",
     )
-    parser.add_argument("grid", metavar="GRID", help="lowdata, paper, paper-100k, readings, smoke, or a .toml file")
+    parser.add_argument(
+        "grid", metavar="GRID", help="lowdata, paper, paper-100k, readings, readings-catch, smoke, or a .toml file"
+    )
     parser.add_argument(
         "--backend", choices=["local", "ray", "slurm"], default="local", help="where the runs go (default: local)"
     )

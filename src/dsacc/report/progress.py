@@ -24,6 +24,7 @@ DIAGNOSTICS = (
     ("lower", "Share of states with λ at 0", ("lambda_at_lower", "lambda_at_lower_1")),
     ("upper", "Share of states with λ at 1", ("lambda_at_upper", "lambda_at_upper_1")),
 )
+WHOLE = ("lambda", "lower", "upper")  # drawn from 0 to 1, the bounds: closer in, a flat line would look like a change
 SHARES = (("lambda", "lambda_1"), ("lambda_at_lower", "lambda_at_lower_1"), ("lambda_at_upper", "lambda_at_upper_1"))
 
 
@@ -58,7 +59,8 @@ def diagnostic_figures(study: Study, styles: Styles, slugs: Mapping[str, str]) -
         drawn = []
         for key, title, keys in DIAGNOSTICS:
             if found := curves(study.runs, study.agents, game, *keys):
-                drawn.append(training_figure(f"{key}-{slug}", title, found, styles))
+                bounds = (-0.02, 1.02) if key in WHOLE else None
+                drawn.append(training_figure(f"{key}-{slug}", title, found, styles, bounds=bounds))
         ends = {a: [at_the_end(study.runs, a, game, *keys) for keys in SHARES] for a in study.agents}
         means = {a: [float(np.mean(x)) for x in xs] for a, xs in ends.items() if all(xs)}
         if means:
@@ -74,10 +76,13 @@ def training_figure(
     styles: Styles,
     marks: Mapping[str, float] | None = None,
     under: Sequence[Curve] = (),
+    bounds: tuple[float, float] | None = None,
 ) -> Drawing:
     """Mean over seeds of the moving averages, shaded by the standard deviation between them; thin: each seed, raw.
-    `under` are curves to compare with: their means alone, dotted."""
+    `under` are curves to compare with: their means alone, dotted. `bounds` are the vertical axis', else the data's."""
     figure, axis = new_figure()
+    if bounds is not None:
+        axis.set_ylim(*bounds)
     for curve in under:
         dots = {"color": styles[curve.agent].colour, "linewidth": 1, "linestyle": (0, (1, 1.6))}
         axis.plot(*_thinned(curve.steps, curve.mean), **dots)
