@@ -537,3 +537,14 @@ def test_lambda_is_drawn_between_its_bounds(tmp_path):
     for key in ("lambda", "lower", "upper"):
         assert by_name[f"{key}-breakout"] == [-0.02, 1.02]
     assert by_name["q-breakout"] != [-0.02, 1.02]
+
+
+def test_a_page_alone_leaves_nothing_beside_it_and_links_to_nothing(tmp_path):
+    synthetic_study(tmp_path / "study", seeds=2, points=10, checks=2)
+    page = tmp_path / "page" / "alone.html"
+    page.parent.mkdir()
+    assert main(["report", str(tmp_path / "study"), "--alone", "--out", str(page)]) == 0
+    assert [p.name for p in page.parent.iterdir()] == ["alone.html"]
+    links = set(re.findall(r'(?:href|src)="([^"]*)"', page.read_text()))
+    assert {link for link in links if not link.startswith(("#", "data:"))} == set()
+    assert text_of(page).count("Verdict") >= 2

@@ -19,6 +19,9 @@ def add(commands: Commands) -> None:
         action="store_true",
         help="first make a short video of each agent in each game, into DIR/videos; those that are there stay",
     )
+    parser.add_argument(
+        "--alone", action="store_true", help="the page and nothing else: no files beside it, no links to any"
+    )
     parser.add_argument("--out", type=Path, help="HTML file to write (default: report.html in DIR)")
 
 
@@ -31,5 +34,6 @@ def run(args: argparse.Namespace) -> None:
         from dsacc.report.films import shoot
 
         shoot(read_study(args.folder), say)
-    out = write_report(args.folder, args.out)
-    say(f"wrote {out} ({size(out.stat().st_size)}); figures and tables are in {out.with_name(f'{out.stem}_files')}")
+    out = write_report(args.folder, args.out, alone=args.alone)
+    beside = "" if args.alone else f"; figures and tables are in {out.with_name(f'{out.stem}_files')}"
+    say(f"wrote {out} ({size(out.stat().st_size)}){beside}")

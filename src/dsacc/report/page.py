@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -58,10 +59,13 @@ class View:
         return [*([self.improvement] if self.improvement else []), *self.shifted]
 
 
-def write_report(folder: str | Path, out: str | Path | None = None, clip: Clip = clip_of) -> Path:
+def write_report(
+    folder: str | Path, out: str | Path | None = None, clip: Clip = clip_of, *, alone: bool = False
+) -> Path:
     """Write the page of `folder` to `out` (default: report.html in it), its figures and tables into a folder beside it.
 
-    `clip` draws the paper's clip figure of a run folder; by default `dsacc.insight.clip`.
+    `alone` writes the page and nothing else, without links to files beside it or to videos: for sending it, or for
+    publishing it. `clip` draws the paper's clip figure of a run folder; by default `dsacc.insight.clip`.
     """
     import matplotlib
 
@@ -70,6 +74,11 @@ def write_report(folder: str | Path, out: str | Path | None = None, clip: Clip =
     if out.suffix.lower() not in (".html", ".htm") or out.is_dir():
         raise ConfigError(f"the report is an HTML file, so its name ends in .html, unlike {out.name!r}")
     study = read_study(folder)
+    if alone:
+        with tempfile.TemporaryDirectory() as nowhere, matplotlib.rc_context(RC):
+            content = _content(study, out, Beside(Path(nowhere)), clip)
+        write_atomically(out, _fill({**content, "files": "", "videos": [], "films": []}).encode())
+        return out
     beside = Beside(out.with_name(f"{out.stem}_files"))
     with matplotlib.rc_context(RC):
         content = _content(study, out, beside, clip)
