@@ -40,6 +40,13 @@ CASES = {
     "nature, channels last": (pixels(40, 44, 3), "nature", {}, "uint8"),
     "small, shared trunk": (pixels(4, 84, 84), "small", {"shared_trunk": True, "encoder": "small"}, "uint8"),
     "small, own trunk": (pixels(20, 24, 3), "small", {"shared_trunk": False, "encoder": "small"}, "uint8"),
+    "averaged policy, shared trunk": (
+        pixels(4, 84, 84),
+        "compact",
+        {"shared_trunk": True, "encoder": "compact", "rescale_features": True, "average_policy": True},
+        "uint8",
+    ),
+    "averaged policy, own trunk": (pixels(36, 36, 3), "nature", {"average_policy": True}, "uint8"),
     "grey": (pixels(36, 36), "nature", {}, "uint8"),
     "stack, channels first": (pixels(3, 2, 36, 38), "nature", {}, "uint8"),
     "stack, channels last": (pixels(3, 36, 38, 2), "nature", {}, "uint8"),

@@ -96,6 +96,9 @@ class Config:
     q_clip: float = _option(0.0, "Q-clip of Zhou 2022: how far Q may leave its target network; 0 is off", low=0.0)
     target_tau: float = _option(0.01, "share of the critics that goes into their targets", above=0.0, high=1.0)
     target_every: int = _option(1, "agent steps between target updates", low=1)
+    average_policy: bool = _option(
+        False, "act with averaged weights, target_tau's as the target critics': a policy that does not jump about"
+    )
 
     # --- entropy ---
     alpha: float | None = _option(None, "fixed temperature; none tunes it to the target entropy", low=0.0)
@@ -261,6 +264,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "grad_clip": 10.0,
         "critic_loss": "huber",
         "target_tau": 0.005,
+        "average_policy": True,
         "alpha": 0.01,
     },
 }

@@ -64,7 +64,9 @@ class _Policy(nn.Module):
 
     def __init__(self, model: DSAC) -> None:
         super().__init__()
-        self.actor, self.critics = model.learner.actor, model.learner.critics  # the exporter asks for the weights here
+        learner = model.learner  # the exporter asks for the weights of attributes
+        self.actor, self.critics = learner.target_actor or learner.actor, learner.critics
+        self.target_critics = learner.target_critics
         self.learner, self.encode = model.learner, _encoder(model.observations)
 
     def forward(self, observation: Tensor) -> Tensor:

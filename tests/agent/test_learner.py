@@ -166,6 +166,38 @@ def test_tau_one_copies_the_critics():
         assert torch.equal(a, b)
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_an_averaged_policy_acts_and_bootstraps(shared):
+    """The critics' loss, by hand: V of the averaged actor on the target critics' features (or its own)."""
+    model = learner(shared_trunk=shared, average_policy=True, target_tau=0.1, alpha=0.3, critic_entropy=1.0, n_step=1)
+    run(model, 20)
+    b = batch(99)
+    target, actor = model.target_critics, model.target_actor
+    with torch.no_grad():
+        logits = actor(b.next_observation, target.encoders[0](b.next_observation))
+        assert torch.equal(model.policy_logits(b.next_observation), logits)
+        assert not torch.allclose(model._logits(b.next_observation), logits)
+        log_pi = torch.log_softmax(logits, dim=-1)
+        q1, q2 = target(b.next_observation)
+        v = (log_pi.exp() * ((q1 + q2) / 2 - 0.3 * log_pi)).sum(dim=1)
+        wanted = b.rewards_BN[:, 0] + 0.99 * (1 - b.terminated_B) * v
+        chosen = [q.gather(1, b.action_B[:, None])[:, 0] for q in model.critics(b.observation)]
+        loss = sum(((q - wanted) ** 2).mean() for q in chosen)
+    assert model.update(b, torch.zeros(0), 20)["critic_loss"].item() == pytest.approx(loss.item(), rel=1e-5)
+
+
+def test_the_averaged_actor_moves_by_tau_and_is_saved():
+    model = learner(shared_trunk=True, average_policy=True, target_tau=0.25)
+    before = model.target_actor.head.weight.clone()
+    model.update(batch(), torch.zeros(0), 0)
+    now = model.actor.head.weight.detach().clone()
+    model.update_targets()
+    torch.testing.assert_close(model.target_actor.head.weight, 0.75 * before + 0.25 * now)
+    again = learner(shared_trunk=True, average_policy=True, target_tau=0.25)
+    again.load_state({name: tensor.clone() for name, tensor in model.state().items()})
+    assert same(run(model, 5), run(again, 5))
+
+
 def test_fixed_alpha_stays_and_zero_is_allowed_without_a_constraint():
     for alpha in (0.0, 0.3):
         model = learner(alpha=alpha)

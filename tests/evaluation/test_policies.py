@@ -10,6 +10,7 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
 from dsacc import DSAC
@@ -558,3 +559,15 @@ def test_a_python_user_may_hand_over_what_he_holds(own):
     assert isinstance(as_player(sb3_model("A2C", "CartPole-v1")), SB3Player)
     with pytest.raises(ConfigError, match="a int cannot be evaluated"):
         as_player(3)
+
+
+@pytest.mark.parametrize("averaged", [False, True])
+def test_a_player_is_known_by_the_weights_that_act(averaged):
+    model = DSAC("CartPole-v1", shared_trunk=True, average_policy=averaged, hidden=8)
+    learner, known = model.learner, OwnPlayer(model).fingerprint
+    acting, resting = (learner.target_actor, learner.actor) if averaged else (learner.actor, learner.target_critics)
+    for network, changes in ((resting, False), (acting, True)):
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter.add_(1.0)
+        assert (OwnPlayer(model).fingerprint != known) == changes

@@ -43,7 +43,6 @@ class Batch:
     entropy_B: Tensor  # of the policy that collected the state
 
 
-_NETWORKS = ("actor", "critics", "target_critics")
 _OPTIMIZERS = ("actor_optimizer", "critic_optimizer", "alpha_optimizer")
 
 
@@ -59,12 +58,16 @@ class Learner:
             initialise(network, generator)
             network.to(self.device)
         self.target_critics = copy.deepcopy(self.critics).requires_grad_(False)
+        self.target_actor = copy.deepcopy(self.actor).requires_grad_(False) if config.average_policy else None
         self._online_parameters: list[Tensor] = list(self.critics.parameters())
         self._target_parameters: list[Tensor] = list(self.target_critics.parameters())
+        if self.target_actor is not None:
+            self._online_parameters += self.actor.parameters()
+            self._target_parameters += self.target_actor.parameters()
         start = config.initial_alpha if config.alpha is None else config.alpha
         self.log_alpha = torch.tensor(math.log(start) if start > 0 else -math.inf, device=self.device)
         self.log_alpha.requires_grad_(config.alpha is None)
-        self.critic_optimizer = self._adam(self._online_parameters, None, None)
+        self.critic_optimizer = self._adam(list(self.critics.parameters()), None, None)
         self.actor_optimizer = self._adam(
             list(self.actor.parameters()), config.actor_learning_rate, config.actor_adam_eps
         )
@@ -95,8 +98,12 @@ class Learner:
 
     @torch.no_grad()
     def policy_logits(self, observation: Tensor) -> Tensor:
-        """The actor's logits [B, A]."""
-        return self._logits(scaled(observation))
+        """The logits [B, A] of the policy that acts: the actor's, or its average's."""
+        observation = scaled(observation)
+        if self.target_actor is None:
+            return self._logits(observation)
+        own = self.target_actor.encoder is not None
+        return self.target_actor(observation, observation if own else self.target_critics.encoders[0](observation))
 
     @torch.no_grad()
     def q_values(self, observation: Tensor) -> Tensor:
@@ -117,8 +124,13 @@ class Learner:
 
         # 1. Critics: regress both to R + gamma^m (1 - terminated) V(s'), V from target critics and the online actor.
         with torch.no_grad():
-            next_log_pi_BA = torch.log_softmax(self._logits(next_observation), dim=-1)
-            next_q1_BA, next_q2_BA = self.target_critics(next_observation)
+            next_features = self.target_critics.features(next_observation)
+            next_q1_BA, next_q2_BA = self.target_critics.q_values(next_features)
+            if self.target_actor is None:
+                next_logits_BA = self._logits(next_observation)
+            else:  # the policy that acts, from features that are there already
+                next_logits_BA = self.target_actor(next_observation, next_features[0])
+            next_log_pi_BA = torch.log_softmax(next_logits_BA, dim=-1)
             next_q_BA = combine_critics(next_q1_BA, next_q2_BA, c.critics)  # type: ignore[arg-type]
             next_v_B = soft_value(next_log_pi_BA.exp(), next_log_pi_BA, next_q_BA, alpha, c.critic_entropy)
             return_B = n_step_return(batch.rewards_BN, c.gamma)
@@ -169,15 +181,25 @@ class Learner:
 
     @torch.no_grad()
     def update_targets(self) -> None:
-        """5. Target critics: Polyak, theta' <- tau theta + (1 - tau) theta'."""
+        """5. Target critics, and the averaged actor: Polyak, theta' <- tau theta + (1 - tau) theta'."""
         torch._foreach_lerp_(self._target_parameters, self._online_parameters, self.config.target_tau)
 
     # --- saving ---
 
+    def _networks(self) -> list[str]:
+        averaged = [] if self.target_actor is None else ["target_actor"]
+        return ["actor", "critics", "target_critics", *averaged]
+
+    def acting(self) -> tuple[str, ...]:
+        """How the names in `state` begin that acting depends on."""
+        return ("actor.", "critics.encoders.") if self.target_actor is None else (
+            "target_actor.", "target_critics.encoders."
+        )  # fmt: skip
+
     def state(self) -> dict[str, Tensor]:
         """Everything learned, by name: networks, temperature, optimisers."""
         out = {"log_alpha": self.log_alpha.detach()}
-        for name in _NETWORKS:
+        for name in self._networks():
             out |= {f"{name}.{key}": value for key, value in getattr(self, name).state_dict().items()}
         for name in _OPTIMIZERS:
             for index, values in getattr(self, name).state_dict()["state"].items():
@@ -188,7 +210,7 @@ class Learner:
         """The inverse of `state`. Names and shapes must fit; a KeyError or RuntimeError says which does not."""
         with torch.no_grad():
             self.log_alpha.copy_(state["log_alpha"])
-        for name in _NETWORKS:
+        for name in self._networks():
             getattr(self, name).load_state_dict(_below(state, name))
         for name in _OPTIMIZERS:
             optimizer = getattr(self, name)

@@ -51,9 +51,9 @@ class OwnPlayer(Player):
 
 
 def _weights(model: DSAC) -> Iterator[bytes]:
-    """Everything that acting may depend on; the temperature, target networks and moments play no part in it."""
+    """Everything that acting may depend on; not the temperature, moments, or networks that only learn."""
     for name, tensor in model.learner.state().items():
-        if name.startswith(("actor.", "critics.encoders.")):
+        if name.startswith(model.learner.acting()):
             yield name.encode()
             yield tensor.detach().cpu().contiguous().numpy().tobytes()
 
