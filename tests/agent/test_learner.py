@@ -176,7 +176,8 @@ def test_an_averaged_policy_acts_and_bootstraps(shared):
     with torch.no_grad():
         logits = actor(b.next_observation, target.encoders[0](b.next_observation))
         assert torch.equal(model.policy_logits(b.next_observation), logits)
-        assert not torch.allclose(model._logits(b.next_observation), logits)
+        online = model.actor(b.next_observation, model.critics.encoders[0](b.next_observation))
+        assert not torch.allclose(online, logits)
         log_pi = torch.log_softmax(logits, dim=-1)
         q1, q2 = target(b.next_observation)
         v = (log_pi.exp() * ((q1 + q2) / 2 - 0.3 * log_pi)).sum(dim=1)

@@ -99,21 +99,15 @@ class Learner:
     @torch.no_grad()
     def policy_logits(self, observation: Tensor) -> Tensor:
         """The logits [B, A] of the policy that acts: the actor's, or its average's."""
-        observation = scaled(observation)
         if self.target_actor is None:
-            return self._logits(observation)
-        own = self.target_actor.encoder is not None
-        return self.target_actor(observation, observation if own else self.target_critics.encoders[0](observation))
+            return _logits(self.actor, self.critics, scaled(observation))
+        return _logits(self.target_actor, self.target_critics, scaled(observation))
 
     @torch.no_grad()
     def q_values(self, observation: Tensor) -> Tensor:
         """The critics' Q [B, A], combined as the settings say."""
         q1_BA, q2_BA = self.critics(scaled(observation))
         return combine_critics(q1_BA, q2_BA, self.config.critics)  # type: ignore[arg-type]
-
-    def _logits(self, observation: Tensor) -> Tensor:
-        features = self.critics.encoders[0](observation) if self.actor.encoder is None else observation
-        return self.actor(observation, features)
 
     # --- learning ---
 
@@ -122,13 +116,14 @@ class Learner:
         c, alpha = self.config, self.alpha
         observation, next_observation = scaled(batch.observation), scaled(batch.next_observation)
 
-        # 1. Critics: regress both to R + gamma^m (1 - terminated) V(s'), V from target critics and the online actor.
+        # 1. Critics: regress both to R + gamma^m (1 - terminated) V(s'), V from target critics and the
+        #    policy that acts.
         with torch.no_grad():
             next_features = self.target_critics.features(next_observation)
             next_q1_BA, next_q2_BA = self.target_critics.q_values(next_features)
             if self.target_actor is None:
-                next_logits_BA = self._logits(next_observation)
-            else:  # the policy that acts, from features that are there already
+                next_logits_BA = _logits(self.actor, self.critics, next_observation)
+            else:  # from features that are there already
                 next_logits_BA = self.target_actor(next_observation, next_features[0])
             next_log_pi_BA = torch.log_softmax(next_logits_BA, dim=-1)
             next_q_BA = combine_critics(next_q1_BA, next_q2_BA, c.critics)  # type: ignore[arg-type]
@@ -192,9 +187,8 @@ class Learner:
 
     def acting(self) -> tuple[str, ...]:
         """How the names in `state` begin that acting depends on."""
-        return ("actor.", "critics.encoders.") if self.target_actor is None else (
-            "target_actor.", "target_critics.encoders."
-        )  # fmt: skip
+        prefix = "" if self.target_actor is None else "target_"
+        return f"{prefix}actor.", f"{prefix}critics.encoders."
 
     def state(self) -> dict[str, Tensor]:
         """Everything learned, by name: networks, temperature, optimisers."""
@@ -245,6 +239,11 @@ class Learner:
         if self.config.grad_clip > 0:
             _clip(optimizer.param_groups[0]["params"], self.config.grad_clip)
         optimizer.step()
+
+
+def _logits(actor: Actor, critics: Critics, observation: Tensor) -> Tensor:
+    """An actor's logits [B, A], from its own encoder or from the critics' that it shares."""
+    return actor(observation, critics.encoders[0](observation) if actor.encoder is None else observation)
 
 
 def _clip(parameters: list[Tensor], largest: float) -> None:
