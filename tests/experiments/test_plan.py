@@ -117,6 +117,11 @@ def test_variants_multiply_the_grid_and_equal_runs_are_run_once(tmp_path):
     assert [r.config.perturbation for r in plan.runs][-1] == "none"
 
 
+def test_an_empty_variant_is_the_grid_as_it_is(tmp_path):
+    plan = plan_of(GRID + '[[variants]]\n[[variants]]\nlabel = "short"\nsettings = { n_step = 3 }\n', tmp_path)
+    assert [r.title for r in plan.runs if r.seed == 0] == ["dsac", "dsac-m", "dsac, short", "dsac-m, short"]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [

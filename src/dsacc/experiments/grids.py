@@ -8,7 +8,8 @@ steps = 100_000
 preset = "efficient"            # left out: efficient for pictures, else classic
 [settings]                      # fields of dsacc.config.Config, for all runs
 n_step = 5
-[[variants]]                    # each multiplies the grid; without any, the grid is run as it is
+[[variants]]                    # each multiplies the grid; an empty one is the grid as it is
+[[variants]]
 label = "no noise"
 agents = ["dsac-m"]             # left out: all of the grid's
 settings = { perturbation = "none" }
