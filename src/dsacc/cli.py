@@ -47,7 +47,7 @@ class _Command(_Parser):
         if unknown:
             options = [option for action in self._actions for option in action.option_strings]
             near = [n for text in unknown for n in difflib.get_close_matches(text.split("=")[0], options, 1, 0.7)]
-            self.error(f"unrecognized arguments: {' '.join(unknown)}" + (f"; did you mean {near[0]}?" if near else ""))
+            self.error(f"unrecognized arguments: {' '.join(unknown)}" + (f" (did you mean {near[0]}?)" if near else ""))
         return found, unknown
 
 
