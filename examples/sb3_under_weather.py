@@ -22,22 +22,20 @@ def main(steps: int, episodes: int) -> None:
     settings = {"learning_rate": 1e-3, "buffer_size": 10_000, "learning_starts": 500, "train_freq": 2, "gamma": 0.95}
     settings |= {"exploration_fraction": 0.6, "target_update_interval": 250, "seed": 0, "device": "cpu"}
     torch.set_num_threads(1)  # faster than two where something else runs
+    print(f"training DQN on Catch for {steps:,} steps", flush=True)
     catch = DQN("CnnPolicy", gym.make("dsacc/Catch-v0"), **settings).learn(steps)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "catch-dqn.zip"
         catch.save(file)
         rows = []
-        for agent in (
-            f"sb3:{file}",
-            "random",
-            f"blind:sb3:{file}",
-        ):  # trust: a file of SB3 can execute code; this is ours
+        for agent in (f"sb3:{file}", "random", f"blind:sb3:{file}"):
+            print(f"testing {agent.replace(str(file), file.name)}", flush=True)
+            # trust: a file of SB3 can execute code, and this one is ours
             rows += evaluate(agent, "dsacc/Catch-v0", episodes=episodes, trust=True)
         render(rows, "table", baseline="random")
 
-    breakout = DQN(
-        "CnnPolicy", make_env("Breakout"), buffer_size=10, device="cpu", seed=0
-    )  # in memory: no file, no trust
+    print("testing an untrained DQN on Breakout", flush=True)
+    breakout = DQN("CnnPolicy", make_env("Breakout"), buffer_size=10, device="cpu", seed=0)  # no file, no trust
     render(evaluate(breakout, "Breakout", episodes=2), "table")
 
 

@@ -9,7 +9,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "dsacc"
 LEVELS = [
     {"errors"},
-    {"plain", "allocator"},
+    {"plain", "allocator", "modules"},
     {"config"},
     {"maths"},
     {"agent"},

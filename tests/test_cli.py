@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import gymnasium
 import pytest
 from mistakes import assert_refused
 
@@ -34,13 +35,15 @@ def here(tmp_path, monkeypatch):
         ("train CartPole-v1 --noise-std much", "'much' is not a number"),
         ("train CartPole-v1 --noise-std nan", "noise_std must be a finite number"),
         ("train CartPole-v1 --batch-size 0", "batch_size must be at least 1"),
-        ("train CartPole-v1 --no-such-option", "unrecognized arguments: --no-such-option"),
+        ("train CartPole-v1 --no-such-option", "unrecognized arguments: --no-such-option; see `dsacc train --help`"),
+        ("train CartPole-v1 --gama=0.9", "--gama=0.9 (did you mean --gamma?); see `dsacc train --help`"),
+        ("train MyGrid-v0", "there is no environment 'MyGrid-v0'; one of your own is MODULE:Id-v0"),
         ("train CartPole-v1 --threads 0", "--threads must be at least 1"),
         ("train CartPole-v1 --device gpu9", "device 'gpu9' is not available"),
         ("train Pendulum-v1", "actions of type Box are not supported"),
         ("train Blackjack-v1", "Tuple are not supported"),
         ("train probes:NanFromTheStart-v0", "NaN or infinity"),
-        ("evaluate nowhere", "there is no saved agent at nowhere"),
+        ("evaluate nowhere", "there is no saved agent nowhere.safetensors, nor a run folder nowhere"),
         ("evaluate nowhere --shifts", "expected at least one argument"),
         ("", "the following arguments are required: COMMAND"),
         ("fly", "invalid choice: 'fly'"),
@@ -48,6 +51,33 @@ def here(tmp_path, monkeypatch):
 )
 def test_a_mistake_is_one_line_exit_code_2_and_nothing_written(arguments, message, tmp_path, monkeypatch, capsys):
     assert_refused(arguments, message, tmp_path, monkeypatch, capsys)
+
+
+OWN = """
+import gymnasium
+from gymnasium.envs.classic_control import CartPoleEnv
+
+gymnasium.register("Own-v0", entry_point=CartPoleEnv, max_episode_steps=20)
+"""
+
+
+def test_an_environment_of_ones_own_is_found_in_the_current_folder_by_train_and_by_the_command_it_names(here, capsys):
+    (here / "own_environment.py").write_text(OWN)
+    assert main(["train", "own_environment:Own-v0", "--steps", "60", "--out", "run", *TINY]) == 0
+    following = said(capsys)[-1]
+    assert following == "next: dsacc evaluate run --env own_environment:Own-v0"
+    gymnasium.registry.pop("Own-v0")  # as in a new process
+    del sys.modules["own_environment"]
+    assert main([*following.removeprefix("next: dsacc ").split(), "--episodes", "1"]) == 0
+
+
+def test_a_folder_of_runs_that_is_taken_for_a_run_names_one(here, capsys):
+    (here / "runs" / "first").mkdir(parents=True)
+    assert main(["evaluate", "runs"]) == 2
+    assert said(capsys) == ["dsacc: runs is a folder without a run in it (no config.json)"]
+    (here / "runs" / "first" / "config.json").write_text("{}")
+    assert main(["evaluate", "runs"]) == 2
+    assert said(capsys) == ["dsacc: runs is a folder without a run in it (no config.json); did you mean runs/first?"]
 
 
 def test_train_says_what_it_found_and_what_to_do_next(here, capsys):

@@ -146,7 +146,7 @@ def test_the_command_says_what_it_wrote_and_how_to_use_it(tmp_path, monkeypatch,
 def test_a_mistake_in_the_command_is_a_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["export", "nowhere"]) == 2
-    assert capsys.readouterr().err == "dsacc: there is no saved agent at nowhere.safetensors\n"
+    assert capsys.readouterr().err == "dsacc: there is no saved agent nowhere.safetensors, nor a run folder nowhere\n"
     DSAC("CartPole-v1", hidden=16).save("agent")
     assert main(["export", "agent", "--out", "/proc/net.onnx"]) == 2
     assert "cannot be written" in capsys.readouterr().err

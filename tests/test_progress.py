@@ -50,5 +50,15 @@ def test_a_short_run_still_says_its_end(capsys):
     assert capsys.readouterr().err.splitlines()[-1].startswith("step 3/3")
 
 
+def test_speed_and_time_left_are_those_of_the_latest_steps(capsys, monkeypatch):
+    seconds = 0.0
+    monkeypatch.setattr("dsacc.progress.time.monotonic", lambda: seconds)
+    lines = Lines(40)  # a line every two steps
+    for step in range(1, 21):
+        seconds += 0.001 if step <= 10 else 1.0  # the first ten steps do not learn
+        lines.step(step)
+    assert capsys.readouterr().err.splitlines()[-1] == "step 20/40  1.0 steps/s  20 s left"
+
+
 def test_figures_that_are_missing_are_left_out():
     assert describe({"return": None, "entropy": 0.5, "lambda": 0.25}) == "entropy 0.5  lambda 0.25"

@@ -5,6 +5,7 @@ each preset makes of it.
 """
 
 import argparse
+import difflib
 import sys
 import warnings
 from collections.abc import Sequence
@@ -38,10 +39,22 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(2)
 
 
+class _Command(_Parser):
+    """Of one command: an option that it does not know is answered with the nearest that it does."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            options = [option for action in self._actions for option in action.option_strings]
+            near = [n for text in unknown for n in difflib.get_close_matches(text.split("=")[0], options, 1, 0.7)]
+            self.error(f"unrecognized arguments: {' '.join(unknown)}" + (f" (did you mean {near[0]}?)" if near else ""))
+        return found, unknown
+
+
 def build_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="dsacc", description="Train discrete-action agents and test how well they hold up.")
     parser.add_argument("--version", action="version", version=f"dsacc {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Command)
     for command in COMMANDS.values():
         command.add(commands)
     return parser

@@ -35,3 +35,9 @@ class Stopped(DsaccError):
     def __init__(self, signal: int) -> None:
         super().__init__(f"stopped by signal {signal}")
         self.signal = signal
+
+
+def first_line(error: BaseException) -> str:
+    """`ValueError: what happened`, in one line."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

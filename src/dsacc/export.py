@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from dsacc import __version__
 from dsacc.dsac import DSAC
 from dsacc.envs import Observations
-from dsacc.errors import ModelError
+from dsacc.errors import ModelError, first_line
 from dsacc.evaluation.policies import OnnxPlayer
-from dsacc.evaluation.policies.base import first_line, need
+from dsacc.evaluation.policies.base import need
 from dsacc.runs import write_atomically
 
 Array = np.ndarray[Any, Any]

@@ -42,13 +42,17 @@ class Lines:
     """Twenty lines a run, or four an evaluation, for logs and pipes."""
 
     def __init__(self, total: int, start: int = 0, unit: str = "steps") -> None:
-        self.total, self.start, self.unit, self.began = total, start, unit, time.monotonic()
+        self.total, self.start, self.unit = total, start, unit
+        self.mark = (start, time.monotonic())  # speed is counted from here
         self.every = max((total - start) // (20 if unit == "steps" else 4), 1)
         self.latest: dict[str, Any] = {}
 
     def step(self, step: int) -> None:
         if (step - self.start) % self.every == 0 or step == self.total:
-            speed = (step - self.start) / max(time.monotonic() - self.began, 1e-9)
+            (before, then), now = self.mark, time.monotonic()
+            speed = (step - before) / max(now - then, 1e-9)
+            if self.unit == "steps":  # random steps at the start are far faster than those that learn
+                self.mark = (step, now)
             left = (self.total - step) / max(speed, 1e-9)
             where = f"{self.unit.removesuffix('s')} {step:,}/{self.total:,}"
             line = f"{where}  {speed:,.{_digits(speed)}f} {self.unit}/s  {left:,.0f} s left  {describe(self.latest)}"

@@ -74,7 +74,7 @@ def test_the_screen_shows_ball_and_paddle_where_they_are():
         ("CartPole-v9", "did you mean 'CartPole-v1'"),
         ("dsacc/Katch-v0", "did you mean 'dsacc/Catch-v0'"),
         ("", "there is no environment ''"),
-        ("no_such_module:Env-v0", "needs the module 'no_such_module'"),
+        ("no_such_module:Env-v0", "needs the module 'no_such_module', which is neither in this folder nor installed"),
     ],
 )
 def test_an_unknown_environment_names_the_nearest(name, message):

@@ -534,8 +534,8 @@ def test_random_takes_its_actions_from_the_environment():
         ("onnx:nowhere.onnx", "there is no file nowhere.onnx"),
         ("onnx:", "'onnx:' names nothing: onnx:FILE is expected"),
         ("blind:", "blind:RUN is expected"),
-        ("blind:nowhere", "there is no saved agent at nowhere"),
-        ("nowhere", "there is no saved agent at nowhere"),
+        ("blind:nowhere", "there is no saved agent nowhere.safetensors, nor a run folder nowhere"),
+        ("nowhere", "there is no saved agent nowhere.safetensors, nor a run folder nowhere"),
         ("json:dumps", "json:dumps does not say what it plays; give --env"),
     ],
 )

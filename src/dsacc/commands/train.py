@@ -13,7 +13,9 @@ NOT_OPTIONS = ("env", "constraint")  # given as ENV and --agent
 
 def add(commands: Commands) -> None:
     parser = commands.add_parser("train", help="train an agent", usage="dsacc train ENV [options]")
-    parser.add_argument("env", metavar="ENV", help="an Atari game (Breakout), or a Gymnasium id (CartPole-v1)")
+    parser.add_argument(
+        "env", metavar="ENV", help="an Atari game (Breakout), a Gymnasium id (CartPole-v1), or your own (MODULE:Id-v0)"
+    )
     parser.add_argument(
         "--agent", choices=list(AGENTS), default="dsac-m", help="DSAC, or with a mean, variance or both constraints"
         " (default: dsac-m)",
@@ -119,7 +121,8 @@ def run(args: argparse.Namespace) -> None:
     model.learn(args.steps, progress_bar=True, out=out, tensorboard=args.tensorboard, every=every, threads=args.threads)
     if found != "finished":
         say(f"done: the agent is in {out}")
-    say(f"next: dsacc evaluate {out}")
+    own = f" --env {args.env}" if ":" in args.env else ""  # a run knows the id, not the module that registers it
+    say(f"next: dsacc evaluate {out}{own}")
 
 
 def _tests(args: argparse.Namespace, out: Path, picture: bool) -> dict[int, Any]:

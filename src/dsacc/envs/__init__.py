@@ -9,6 +9,7 @@ import gymnasium as gym
 from dsacc.envs.atari import Atari, display_name, find_game, game_names
 from dsacc.envs.spaces import Observations, action_names, check_actions, check_reward
 from dsacc.errors import EnvError
+from dsacc.modules import current_folder, import_here
 
 __all__ = [
     "Observations",
@@ -22,24 +23,30 @@ __all__ = [
 ]
 
 Env = gym.Env[Any, Any]
+NEAR = 0.6  # of 1: a guess that is less like what was asked for would mislead
 
 
 def make_env(name: str, **kwargs: Any) -> Env:
     """An environment by name: an Atari game (`Breakout`, `ALE/Breakout-v5`), or a Gymnasium id (`CartPole-v1`).
 
-    Atari games come ready for the network, with the settings of `dsacc.envs.atari.Atari`. An unknown name is answered
-    with the nearest.
+    `module:Id-v0` imports the module that registers the id first; it may lie in the current folder. Atari games come
+    ready for the network, with the settings of `dsacc.envs.atari.Atari`. An unknown name is answered with the nearest.
     """
     if _is_atari(name):
         return Atari(name, **kwargs)
+    module, colon, _ = name.rpartition(":")
+    if colon:
+        absent = f"{name!r} needs the module {module!r}, which is neither in this folder nor installed"
+        import_here(module, absent, EnvError)
     try:
-        return gym.make(name, **kwargs)
+        with current_folder():  # the class may be in another module than the id
+            return gym.make(name, **kwargs)
     except gym.error.DependencyNotInstalled as error:
         raise EnvError(f"{name} needs a package that is not installed: {error}") from error
     except gym.error.Error as error:
         raise EnvError(_unknown(name)) from error
-    except ModuleNotFoundError as error:  # "module:Id-v0" with a module that is not there
-        raise EnvError(f"{name!r} needs the module {name.split(':')[0]!r}, which is not installed") from error
+    except ModuleNotFoundError as error:
+        raise EnvError(f"{name!r} needs the module {error.name!r}, which is not installed") from error
 
 
 def _is_atari(name: str) -> bool:
@@ -56,12 +63,14 @@ def _unknown(name: str) -> str:
     if name.startswith("ALE/"):
         asked, candidates = asked.removeprefix("ale/").split("-v")[0], games
     near = {candidate.lower(): candidate for candidate in candidates}
-    found = difflib.get_close_matches(asked, list(near), n=1, cutoff=0.4)
+    found = difflib.get_close_matches(asked, list(near), n=1, cutoff=NEAR)
     hint = f"; did you mean {near[found[0]]!r}?" if found else ""
     if not games and ("-v" not in name or name.startswith("ALE/")):
         hint += (
             "; if it is an Atari game: its emulator is not installed, `pip install ale-py` or `make setup` brings it"
         )
+    elif not found and ":" not in name:
+        hint = "; one of your own is MODULE:Id-v0, with the module that registers it (for a saved run, after --env)"
     return f"there is no environment {name!r}{hint}"
 
 

@@ -124,7 +124,8 @@ def print_estimate(plan: Plan, out: Path, workers: int, console: Console) -> Non
             paces[kind_of(run)] = measure(run)
     needs = {run.name: need_of(run, plan, paces[kind_of(run)]) for run in left}
     console.print(_table(plan, needs, parts))
-    tests = f"{plan.tests.conditions} tests each of {plan.tests.episodes} episodes"
+    several = "" if plan.tests.conditions == 1 else "s"
+    tests = f"each tested for {plan.tests.episodes} episodes in {plan.tests.conditions} condition{several}"
     lines = [f"{len(plan.runs)} runs, {len(plan.runs) - len(left)} done, {len(left)} to do; {tests}"]
     for line in lines + (_sums(needs, parts, workers) if left else []):
         console.print(line, highlight=False, soft_wrap=True)

@@ -54,14 +54,22 @@ def model_bytes(model: ModelFile) -> bytes:
 
 def read_model(path: str | Path) -> ModelFile:
     """Read a saved agent, or say in a sentence why it is none."""
-    path = with_suffix(path)
+    folder, path = Path(path), with_suffix(path)
     if not path.is_file():
-        raise ModelError(f"there is no saved agent at {path}")
+        if folder.is_dir():
+            raise ModelError(f"{folder} is a folder without a run in it (no config.json){_runs_below(folder)}")
+        raise ModelError(f"there is no saved agent {path}" + ("" if folder == path else f", nor a run folder {folder}"))
     try:
         data = read_file(path)
     except RunError as error:
         raise ModelError(str(error)) from error
     return parse_model(data, path)
+
+
+def _runs_below(folder: Path) -> str:
+    """A hint for who names the folder that holds the runs."""
+    runs = sorted(file.parent for pattern in ("*", "*/*") for file in folder.glob(f"{pattern}/config.json"))
+    return f"; did you mean {runs[0]}?" if runs else ""
 
 
 def parse_model(data: bytes, path: Path) -> ModelFile:

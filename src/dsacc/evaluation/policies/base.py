@@ -108,9 +108,3 @@ def need(module: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise ConfigError(f"this needs the package {error.name}; pip install 'dsacc[{extra}]'") from error
-
-
-def first_line(error: BaseException) -> str:
-    """`ValueError: what happened`, in one line."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

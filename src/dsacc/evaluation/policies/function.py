@@ -1,16 +1,14 @@
 """A Python function as a policy."""
 
-import importlib
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
 from dsacc.envs import check_actions
-from dsacc.errors import ConfigError, DsaccError, ModelError
-from dsacc.evaluation.policies.base import Array, Player, Rngs, actions_from, first_line
+from dsacc.errors import ConfigError, DsaccError, ModelError, first_line
+from dsacc.evaluation.policies.base import Array, Player, Rngs, actions_from
+from dsacc.modules import import_here
 
 Function = Callable[[Array], Any]
 
@@ -42,20 +40,8 @@ class CallablePlayer(Player):
 def find_function(spec: str) -> CallablePlayer:
     """`package.module:function`, looked for in the current folder too. Importing it runs it."""
     module_name, _, path = spec.partition(":")
-    here = str(Path.cwd())
-    sys.path.insert(0, here)
-    try:
-        found: Any = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (module_name == error.name or module_name.startswith(error.name + ".")):
-            raise ConfigError(
-                f"there is no saved agent {spec!r}, nor a module {module_name!r} here or installed"
-            ) from error
-        raise ConfigError(f"the module {module_name!r} needs {error.name!r}, which is not installed") from error
-    except Exception as error:
-        raise ConfigError(f"the module {module_name!r} failed while it was imported: {first_line(error)}") from error
-    finally:
-        sys.path.remove(here)
+    absent = f"there is no saved agent {spec!r}, nor a module {module_name!r} here or installed"
+    found: Any = import_here(module_name, absent)
     for part in path.split("."):
         if not hasattr(found, part):
             raise ConfigError(f"the module {module_name!r} has no {path!r}")

@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 
 from dsacc.envs import check_actions
-from dsacc.errors import ModelError
+from dsacc.errors import ModelError, first_line
 from dsacc.evaluation.policies.base import (
     Array,
     Player,
@@ -15,7 +15,6 @@ from dsacc.evaluation.policies.base import (
     actions_from,
     check_action_count,
     fingerprint_of,
-    first_line,
     laid_out,
     layout,
     need,

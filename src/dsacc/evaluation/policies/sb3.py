@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from dsacc.errors import BadInput, ModelError
+from dsacc.errors import BadInput, ModelError, first_line
 from dsacc.evaluation.policies.base import (
     Array,
     Player,
@@ -18,7 +18,6 @@ from dsacc.evaluation.policies.base import (
     check_action_count,
     choose,
     fingerprint_of,
-    first_line,
     laid_out,
     layout,
     need,

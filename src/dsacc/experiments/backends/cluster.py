@@ -184,6 +184,11 @@ def check_nodes(ray: Any, out: Path) -> None:
         for node, answer in answers.items():
             try:
                 seen, there = ray.get(answer, timeout=PROBE)
+            except ray.exceptions.GetTimeoutError as error:
+                raise ConfigError(
+                    f"node {nodes[node]} of the Ray cluster did not answer within {PROBE:.0f} s: it may be busy, "
+                    "so try the same command again, or look at it with `ray status`"
+                ) from error
             except Exception as error:
                 said = " ".join(str(error).split())[-300:]
                 raise ConfigError(f"node {nodes[node]} of the Ray cluster cannot run dsacc: {said}") from error
