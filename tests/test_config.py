@@ -22,6 +22,7 @@ from dsacc.errors import ConfigError
         ({"constraint": "media"}, "constraint is one of mean, variance, both"),
         ({"clip_rewards": 1}, "clip_rewards is True or False"),
         ({"seed": -1}, "seed must be at least 0"),
+        ({"min_alpha": 2.0}, "initial_alpha 1.0 is below min_alpha 2.0"),
         ({"noise_sdt": 1}, "unknown setting 'noise_sdt'; did you mean 'noise_std'"),
         ({"preset": "fast"}, "unknown preset 'fast'; choose classic, paper, efficient"),
         ({"alpha": 0, "constraint": "mean"}, "alpha 0 has no surrogate policy"),

@@ -106,6 +106,9 @@ class Config:
     alpha_learning_rate: float | None = _option(
         None, "Adam's step size for the temperature; none takes learning_rate", above=0.0
     )
+    min_alpha: float = _option(
+        0.0, "a tuned temperature never sinks below this, so that the target entropy is a least one", low=0.0
+    )
     target_entropy_ratio: float = _option(0.7, "target entropy as a share of log A, the uniform policy's", low=0.0)
     target_entropy_final: float | None = _option(
         None, "target entropy ratio at the end of a linear schedule; none keeps it constant", low=0.0
@@ -147,6 +150,8 @@ class Config:
             )
         if self.alpha == 0 and self.surrogate_kl > 0:
             raise ConfigError("alpha 0 has no surrogate policy, so surrogate_kl must be 0 there too")
+        if self.alpha is None and self.initial_alpha < self.min_alpha:
+            raise ConfigError(f"initial_alpha {self.initial_alpha} is below min_alpha {self.min_alpha}")
         if self.replay_size // self.envs < self.n_step + 1:
             raise ConfigError(
                 f"replay_size {self.replay_size} for {self.envs} environment(s) cannot hold n_step {self.n_step} "

@@ -56,6 +56,16 @@ def test_the_temperature_may_learn_at_its_own_rate():
     assert same.learner.alpha.equal(named.learner.alpha)
 
 
+def test_a_tuned_temperature_stops_at_its_least_and_may_rise_from_it():
+    def alpha(target: float, least: float) -> float:
+        settings = {"initial_alpha": 0.31, "alpha_learning_rate": 1e-2, "target_entropy_ratio": target, **SMALL}
+        return DSAC("CartPole-v1", min_alpha=least, **settings).learn(60).learner.alpha.item()
+
+    assert alpha(0.0, 0.0) < 0.25
+    assert alpha(0.0, 0.3) == pytest.approx(0.3)
+    assert alpha(1.5, 0.3) > 0.4
+
+
 def test_the_actor_may_learn_at_its_own_rate():
     models = [DSAC("CartPole-v1", actor_learning_rate=rate, **SMALL) for rate in (None, 5e-4, 1e-9)]
     before = models[2].learner.state()["actor.head.weight"].clone()

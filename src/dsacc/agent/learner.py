@@ -155,10 +155,12 @@ class Learner:
             pi_loss = pi_loss + c.surrogate_kl * surrogate_divergence(log_pi_BA, q_BA, alpha)
         self._minimise(pi_loss, self.actor_optimizer, "actor_loss")
 
-        # 4. Temperature: towards the target entropy.
+        # 4. Temperature: towards the target entropy, but not below its least.
         if c.alpha is None:
             alpha_loss = temperature_loss(self.log_alpha, entropy_B, self.target_entropy(step))
             self._minimise(alpha_loss, self.alpha_optimizer, "alpha_loss")
+            if c.min_alpha > 0:
+                self.log_alpha.detach().clamp_(min=math.log(c.min_alpha))
 
         pi_BA, entropy_B = pi_BA.detach(), entropy_B.detach()
         q64_BA = exact(q_BA)
