@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import shlex
+import shutil
 from html.parser import HTMLParser
 
 import numpy as np
@@ -107,6 +108,18 @@ def test_missing_and_failed_runs_are_shown_as_missing(tmp_path):
     assert "2 of 6 runs are missing" in page
     assert f"{failed} failed at step 40,000: TrainingDiverged: alpha is not finite" in page
     assert f"{never} waiting at step 0" in page
+
+
+def test_an_agent_that_has_not_begun_is_in_no_legend(tmp_path):
+    plan = synthetic_study(tmp_path, seeds=1, points=5)
+    for run in plan.runs:
+        if run.agent == "dsac-m":
+            shutil.rmtree(tmp_path / "runs" / run.name)
+    (tmp_path / "results.json").unlink(missing_ok=True)
+    html = write_report(tmp_path).read_text(encoding="utf-8")
+    legends = re.findall(r'<ul class="legend".*?</ul>', html, re.DOTALL)
+    assert legends
+    assert all("DSAC" in legend and "DSAC-M" not in legend for legend in legends)
 
 
 def test_tests_on_the_way_are_in_no_table(tmp_path):

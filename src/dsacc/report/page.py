@@ -120,6 +120,7 @@ def _content(study: Study, out: Path, beside: Beside, clip: Clip) -> dict[str, A
         "views": views,
         "disagreements": verdict.disagreements({view.policy: view.claims for view in views}),
         "styles": styles,
+        "begun": {r.agent for r in study.runs if r.metrics} | {str(row["agent"]) for row in study.rows},
         "scores": scores,
         "learning": learning,
         "checks": checks,
