@@ -19,7 +19,6 @@ from dsacc.evaluation.store import read_rows
 from dsacc.report.drawing import COLOURS, DASHES
 
 WINDOW = 10  # logged rows in the moving average
-LAST = 0.1  # the share of a run that "at the end" means
 Row = dict[str, Any]
 
 
@@ -29,21 +28,23 @@ class Recipe:
     game: str
     rows: list[Row]  # of metrics.jsonl
     tests: list[Row]  # of its last test, clean
+    last: float  # the share of the rows that figures are means of
 
     @classmethod
-    def read(cls, text: str, upto: int | None) -> "Recipe":
+    def read(cls, text: str, upto: int | None, last: float) -> "Recipe":
         label, _, path = text.rpartition("=")
         run = Path(path)
         game = json.loads((run / "config.json").read_text())["config"]["env"]
         rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         rows = [r for r in rows if upto is None or r["step"] <= upto]
         tests = [r for r in read_rows(run / "evaluations") if r["shift"] == "id" and r["step"] <= (upto or 10**12)]
-        last = max((r["step"] for r in tests), default=0)
-        return cls(label, game, rows, [r for r in tests if r["step"] == last])
+        newest = max((r["step"] for r in tests), default=0)
+        return cls(label, game, rows, [r for r in tests if r["step"] == newest], last)
 
     def at_end(self, key: str) -> float:
-        """The mean over the last tenth of what was trained."""
-        rows = [r[key] for r in self.rows if r["step"] > (1 - LAST) * self.rows[-1]["step"] and r.get(key) is not None]
+        """The mean over the last part of what was trained."""
+        begin = (1 - self.last) * self.rows[-1]["step"]
+        rows = [r[key] for r in self.rows if r["step"] > begin and r.get(key) is not None]
         return float(np.mean(rows)) if rows else float("nan")
 
     def score(self, policy: str) -> str:
@@ -61,13 +62,15 @@ def table(recipes: list[Recipe]) -> str:
         "sampled",
         "entropy",
         "alpha",
+        "error",
         "lambda",
         "at 0",
         "at 1",
     ]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for r in recipes:
-        figures = [r.at_end(k) for k in ("entropy", "alpha", "lambda", "lambda_at_lower", "lambda_at_upper")]
+        keys = ("entropy", "alpha", "expected_error", "lambda", "lambda_at_lower", "lambda_at_upper")
+        figures = [r.at_end(key) for key in keys]
         cells = [r.label, r.game, f"{r.rows[-1]['step']:,}", f"{r.at_end('return'):,.1f}", r.score("greedy")]
         cells += [r.score("sampled"), *(f"{x:.2g}" for x in figures)]
         lines.append("| " + " | ".join(cells) + " |")
@@ -110,9 +113,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", metavar="LABEL=RUN")
     parser.add_argument("--upto", type=int, help="agent steps to look at (default: all)")
+    parser.add_argument("--last", type=float, default=0.1, help="share at their end that is averaged (default: 0.1)")
     parser.add_argument("--picture", type=Path, help="file for the curves")
     args = parser.parse_args()
-    recipes = [Recipe.read(text, args.upto) for text in args.runs]
+    recipes = [Recipe.read(text, args.upto, args.last) for text in args.runs]
     print(table(recipes))
     if args.picture:
         draw(recipes, args.picture)

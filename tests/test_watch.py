@@ -156,14 +156,20 @@ def test_ctrl_c_leaves_nothing(tmp_path):
         str(tmp_path / "a.mp4"),
     ]
     process = subprocess.Popen(
-        [*command, "--episodes", "100000"], env=os.environ | {"PYTHONPATH": source}, stderr=subprocess.PIPE
+        [*command, "--episodes", "100000"],
+        env=os.environ | {"PYTHONPATH": source},
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
-    deadline = time.monotonic() + 180
-    while process.poll() is None and not any(path.stat().st_size for path in tmp_path.iterdir()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=180)
+    try:
+        deadline = time.monotonic() + 60
+        while process.poll() is None and not any(path.stat().st_size for path in tmp_path.iterdir()):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 130, said
     assert b"Traceback" not in said
     assert list(tmp_path.iterdir()) == []

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from dsacc import DSAC
 from dsacc.agent.augment import shifted
@@ -46,40 +45,3 @@ def test_a_shifted_minibatch_changes_what_is_learned_and_nothing_else_that_is_dr
 def test_vectors_are_not_shifted():
     plain, moved = (DSAC("CartPole-v1", augment_shift=pixels, **SMALL).learn(40) for pixels in (0, 4))
     assert all(moved.learner.state()[name].equal(tensor) for name, tensor in plain.learner.state().items())
-
-
-def test_the_temperature_may_learn_at_its_own_rate():
-    slow, fast = (DSAC("CartPole-v1", alpha_learning_rate=rate, **SMALL).learn(60) for rate in (1e-5, 1e-2))
-    assert slow.learner.alpha.item() == pytest.approx(1.0, abs=1e-3)
-    assert abs(fast.learner.alpha.item() - 1.0) > 0.01
-    same, named = (DSAC("CartPole-v1", alpha_learning_rate=rate, **SMALL).learn(60) for rate in (None, 5e-4))
-    assert same.learner.alpha.equal(named.learner.alpha)
-
-
-def test_a_tuned_temperature_stops_at_its_least_and_may_rise_from_it():
-    def alpha(target: float, least: float) -> float:
-        settings = {"initial_alpha": 0.31, "alpha_learning_rate": 1e-2, "target_entropy_ratio": target, **SMALL}
-        return DSAC("CartPole-v1", min_alpha=least, **settings).learn(60).learner.alpha.item()
-
-    assert alpha(0.0, 0.0) < 0.25
-    assert alpha(0.0, 0.3) == pytest.approx(0.3)
-    assert alpha(1.5, 0.3) > 0.4
-
-
-def test_the_actor_may_learn_at_its_own_rate():
-    models = [DSAC("CartPole-v1", actor_learning_rate=rate, **SMALL) for rate in (None, 5e-4, 1e-9)]
-    before = models[2].learner.state()["actor.head.weight"].clone()
-    same, named, still = (model.learn(60).learner.state()["actor.head.weight"] for model in models)
-    assert same.equal(named)
-    assert torch.allclose(still, before, atol=1e-6)
-    assert not torch.allclose(same, before, atol=1e-4)
-
-
-def test_a_large_epsilon_of_the_actors_own_holds_actor_and_temperature_back():
-    free, held = (DSAC("CartPole-v1", actor_adam_eps=eps, **SMALL) for eps in (1e-8, 1e6))
-    for model in (free, held):
-        start = {name: tensor.clone() for name, tensor in model.learner.state().items()}
-        model.learn(60)
-        moved = {name: not model.learner.state()[name].allclose(start[name], atol=1e-6) for name in start}
-        assert moved["critics.heads.0.weight"]
-        assert moved["actor.head.weight"] == moved["log_alpha"] == (model is free)

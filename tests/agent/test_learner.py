@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from dsacc import DSAC
 from dsacc.agent import Batch, Learner, ObservationSpec
 from dsacc.agent.constraint import constraint_terms, noise_shape, penalty
 from dsacc.config import make_config
@@ -265,3 +266,45 @@ def test_same_generator_same_weights():
     assert same(learner().state(), learner().state())
     other = Learner(make_config(hidden=16), SPEC, ACTIONS, torch.Generator().manual_seed(1))
     assert not torch.equal(other.state()["actor.head.weight"], learner().state()["actor.head.weight"])
+
+
+# --- rates of their own, and a least temperature ---
+
+SMALL = {"random_steps": 20, "batch_size": 4, "hidden": 16}
+
+
+def test_the_temperature_may_learn_at_its_own_rate():
+    slow, fast = (DSAC("CartPole-v1", alpha_learning_rate=rate, **SMALL).learn(60) for rate in (1e-5, 1e-2))
+    assert slow.learner.alpha.item() == pytest.approx(1.0, abs=1e-3)
+    assert abs(fast.learner.alpha.item() - 1.0) > 0.01
+    same, named = (DSAC("CartPole-v1", alpha_learning_rate=rate, **SMALL).learn(60) for rate in (None, 5e-4))
+    assert same.learner.alpha.equal(named.learner.alpha)
+
+
+def test_a_tuned_temperature_stops_at_its_least_and_may_rise_from_it():
+    def alpha(target: float, least: float) -> float:
+        settings = {"initial_alpha": 0.31, "alpha_learning_rate": 1e-2, "target_entropy_ratio": target, **SMALL}
+        return DSAC("CartPole-v1", min_alpha=least, **settings).learn(60).learner.alpha.item()
+
+    assert alpha(0.0, 0.0) < 0.25
+    assert alpha(0.0, 0.3) == pytest.approx(0.3)
+    assert alpha(1.5, 0.3) > 0.4
+
+
+def test_the_actor_may_learn_at_its_own_rate():
+    models = [DSAC("CartPole-v1", actor_learning_rate=rate, **SMALL) for rate in (None, 5e-4, 1e-9)]
+    before = models[2].learner.state()["actor.head.weight"].clone()
+    same, named, still = (model.learn(60).learner.state()["actor.head.weight"] for model in models)
+    assert same.equal(named)
+    assert torch.allclose(still, before, atol=1e-6)
+    assert not torch.allclose(same, before, atol=1e-4)
+
+
+def test_a_large_epsilon_of_the_actors_own_holds_actor_and_temperature_back():
+    free, held = (DSAC("CartPole-v1", actor_adam_eps=eps, **SMALL) for eps in (1e-8, 1e6))
+    for model in (free, held):
+        start = {name: tensor.clone() for name, tensor in model.learner.state().items()}
+        model.learn(60)
+        moved = {name: not model.learner.state()[name].allclose(start[name], atol=1e-6) for name in start}
+        assert moved["critics.heads.0.weight"]
+        assert moved["actor.head.weight"] == moved["log_alpha"] == (model is free)
