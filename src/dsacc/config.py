@@ -88,6 +88,9 @@ class Config:
         "Adam's epsilon for the actor and the temperature, whose gradients are small; none takes adam_eps",
         above=0.0,
     )
+    natural_gradient: bool = _option(
+        False, "the actor learns by the natural gradient: a policy certain of an action can still unlearn it"
+    )
     grad_clip: float = _option(0.0, "largest norm of a network's gradient; 0 is off", low=0.0)
 
     # --- critics ---
@@ -150,6 +153,8 @@ class Config:
             )
         if self.alpha == 0 and self.surrogate_kl > 0:
             raise ConfigError("alpha 0 has no surrogate policy, so surrogate_kl must be 0 there too")
+        if self.natural_gradient and self.surrogate_kl > 0:
+            raise ConfigError("surrogate_kl has an unbounded natural gradient; use one of them, not both")
         if self.alpha is None and self.initial_alpha < self.min_alpha:
             raise ConfigError(f"initial_alpha {self.initial_alpha} is below min_alpha {self.min_alpha}")
         if self.replay_size // self.envs < self.n_step + 1:

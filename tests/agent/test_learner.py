@@ -234,6 +234,7 @@ def test_shared_trunk_is_trained_by_the_critics_alone():
         {"surrogate_kl": 0.5},
         {"critic_loss": "huber"},
         {"grad_clip": 0.01},
+        {"natural_gradient": True},
         {"critics": "min"},
     ],
 )

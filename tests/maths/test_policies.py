@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dsacc.maths import (
+    actor_loss,
     boltzmann,
     entropy,
     linear_schedule,
     mean_constrained,
+    natural_softmax,
     target_entropy,
     variance_constrained,
 )
@@ -213,3 +215,37 @@ def test_squares_beyond_float64_do_not_make_nan() -> None:
 def test_a_large_offset_costs_the_mean_form_no_digits_in_float32() -> None:
     q = torch.tensor([[0.0, 0.5, 1.0]])
     torch.testing.assert_close(mean_constrained(q + 2.0**20, 0.3, 0.5), mean_constrained(q, 0.3, 0.5))
+
+
+def actor_gradient(logits: torch.Tensor, q: torch.Tensor, alpha: float, natural: bool) -> torch.Tensor:
+    logits = logits.clone().requires_grad_()
+    if natural:
+        pi, log_pi = natural_softmax(logits)
+    else:
+        log_pi = torch.log_softmax(logits, dim=-1)
+        pi = log_pi.exp()
+    actor_loss(pi, log_pi, q, alpha).backward()
+    return logits.grad
+
+
+def test_natural_softmax_is_softmax_to_the_bit_with_the_fisher_matrix_divided_out() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits, q = (torch.randn(3, 5, generator=generator, dtype=torch.float64) for _ in range(2))
+    pi, log_pi = natural_softmax(logits.requires_grad_())
+    assert torch.equal(log_pi, torch.log_softmax(logits, dim=-1))
+    assert torch.equal(pi, log_pi.exp())
+    fisher = torch.diag_embed(pi) - pi[:, :, None] * pi[:, None, :]
+    plain = actor_gradient(logits.detach(), q, 0.3, natural=False)
+    wanted = (torch.linalg.pinv(fisher) @ plain[:, :, None])[:, :, 0]
+    torch.testing.assert_close(actor_gradient(logits.detach(), q, 0.3, natural=True), wanted.detach())
+
+
+def test_a_policy_certain_of_a_wrong_action_unlearns_it_by_the_natural_gradient_alone() -> None:
+    """Also where the others' probabilities are zero in float32; the plain gradient is zero there."""
+    q, alpha = torch.tensor([[0.0, 0.1, 0.2]]), 0.1
+    start = torch.tensor([[200.0, 0.0, 0.0]])
+    assert actor_gradient(start, q, alpha, natural=False).abs().max() == 0
+    logits = start
+    for _ in range(200):
+        logits = logits - actor_gradient(logits, q, alpha, natural=True)
+    torch.testing.assert_close(torch.softmax(logits, dim=-1), boltzmann(q, alpha))

@@ -23,6 +23,7 @@ from dsacc.maths import (
     expected_value,
     linear_schedule,
     n_step_return,
+    natural_softmax,
     soft_value,
     surrogate_divergence,
     target_entropy,
@@ -141,8 +142,12 @@ class Learner:
             with torch.no_grad():
                 q1_BA, q2_BA = self.critics(observation)
         q_BA = combine_critics(q1_BA, q2_BA, c.critics).detach()  # type: ignore[arg-type]
-        log_pi_BA = torch.log_softmax(self.actor(observation, features[0]), dim=-1)
-        pi_BA = log_pi_BA.exp()
+        logits_BA = self.actor(observation, features[0])
+        if c.natural_gradient:
+            pi_BA, log_pi_BA = natural_softmax(logits_BA)
+        else:
+            log_pi_BA = torch.log_softmax(logits_BA, dim=-1)
+            pi_BA = log_pi_BA.exp()
         _require_finite(q_BA.sum(), "Q")
         terms = constraint_terms(c, q_BA, pi_BA, alpha, noise)
 

@@ -17,6 +17,7 @@ from dsacc.maths.policies import (
     entropy,
     linear_schedule,
     mean_constrained,
+    natural_softmax,
     target_entropy,
     variance_constrained,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "mean_constrained",
     "mean_multiplier",
     "n_step_return",
+    "natural_softmax",
     "perturbed_targets",
     "soft_value",
     "spread",

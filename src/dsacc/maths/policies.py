@@ -46,6 +46,21 @@ def variance_constrained(q_BA: Tensor, lam: Number, mu: Number, alpha: Number) -
     return _softmax_at(alpha, q64_BA - _column(lam, q64_BA) * deviation_BA).to(q_BA.dtype)
 
 
+def natural_softmax(logits_BA: Tensor) -> tuple[Tensor, Tensor]:
+    """softmax and its logarithm, differentiated by the natural gradient. [B, A] -> [B, A], [B, A].
+
+    A loss J(pi) has the plain gradient F dJ/dpi in the logits, F = diag(pi) - pi pi^T being the softmax's Jacobian and
+    also its Fisher matrix: where pi is nearly certain F is nearly zero, and what the loss says of the other actions is
+    not heard. The natural gradient, F^+ F dJ/dpi, is dJ/dpi less its mean over actions: no factor pi is left, also
+    where pi has underflowed. For sum_a pi (alpha log pi - Q) it is alpha log pi - Q, centred, so the logits go to
+    Q / alpha at one rate everywhere. Here pi passes that gradient on and log pi is a constant: it would add a constant
+    to dJ/dpi in the actor's loss and in the entropy's, as sum_a pi is 1.
+    """
+    log_pi_BA = torch.log_softmax(logits_BA.detach(), dim=-1)
+    centred_BA = logits_BA - logits_BA.mean(dim=-1, keepdim=True)
+    return log_pi_BA.exp() + (centred_BA - centred_BA.detach()), log_pi_BA
+
+
 def entropy(pi_BA: Tensor) -> Tensor:
     """H(pi) = -sum_a pi(a) log pi(a), with 0 log 0 = 0. [B, A] -> [B]."""
     summand_BA: Tensor = torch.special.xlogy(pi_BA, pi_BA)
