@@ -26,7 +26,10 @@ from dsacc.errors import ConfigError
         ({"noise_sdt": 1}, "unknown setting 'noise_sdt'; did you mean 'noise_std'"),
         ({"preset": "fast"}, "unknown preset 'fast'; choose classic, paper, efficient"),
         ({"alpha": 0, "constraint": "mean"}, "alpha 0 has no surrogate policy"),
-        ({"natural_gradient": True, "surrogate_kl": 1}, "surrogate_kl has an unbounded natural gradient"),
+        (
+            {"natural_gradient": True, "surrogate_kl": 1},
+            "surrogate_kl has no bounded natural gradient; turn natural_gradient off",
+        ),
         ({"alpha": 0, "surrogate_kl": 1}, "alpha 0 has no surrogate policy"),
         ({"replay_size": 3, "n_step": 3}, "cannot hold n_step 3"),
     ],

@@ -154,7 +154,9 @@ class Config:
         if self.alpha == 0 and self.surrogate_kl > 0:
             raise ConfigError("alpha 0 has no surrogate policy, so surrogate_kl must be 0 there too")
         if self.natural_gradient and self.surrogate_kl > 0:
-            raise ConfigError("surrogate_kl has an unbounded natural gradient; use one of them, not both")
+            raise ConfigError(
+                "surrogate_kl has no bounded natural gradient; turn natural_gradient off, or leave it out"
+            )
         if self.alpha is None and self.initial_alpha < self.min_alpha:
             raise ConfigError(f"initial_alpha {self.initial_alpha} is below min_alpha {self.min_alpha}")
         if self.replay_size // self.envs < self.n_step + 1:
@@ -271,6 +273,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "hidden": 256,
         "learning_rate": 1e-4,
         "actor_learning_rate": 1e-3,
+        "natural_gradient": True,
         "grad_clip": 10.0,
         "critic_loss": "huber",
         "target_tau": 0.005,
