@@ -273,7 +273,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "hidden": 256,
         "learning_rate": 1e-4,
         "actor_learning_rate": 1e-3,
-        "natural_gradient": True,
         "grad_clip": 10.0,
         "critic_loss": "huber",
         "target_tau": 0.005,
