@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-from dsacc.progress import Lines, describe
+from dsacc.progress import Lines, describe, readable
 
 COMMAND = [sys.executable, "-m", "dsacc", "train", "CartPole-v1", "--steps", "200", "--random-steps", "20"]
 COMMAND += ["--hidden", "16", "--batch-size", "8", "--log-every", "50"]
@@ -62,3 +62,9 @@ def test_speed_and_time_left_are_those_of_the_latest_steps(capsys, monkeypatch):
 
 def test_figures_that_are_missing_are_left_out():
     assert describe({"return": None, "entropy": 0.5, "lambda": 0.25}) == "entropy 0.5  lambda 0.25"
+
+
+def test_scores_have_no_exponents():
+    assert [readable(x) for x in (0.01234, 132.4, 1_150.4, -10_463.0)] == ["0.0123", "132", "1,150", "-10,463"]
+    assert readable(132.44, 4) == "132.4"
+    assert describe({"return": 10_463.2, "entropy": 0.412}) == "return 10,463  entropy 0.412"

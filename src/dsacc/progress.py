@@ -12,9 +12,14 @@ from rich.text import Text
 SHOWN = ("return", "entropy", "alpha", "lambda", "lambda_1", "lambda_2")
 
 
+def readable(x: float, digits: int = 3) -> str:
+    """`0.0123`, `132`, `10,463`: a few digits, and no exponent where a person expects a score."""
+    return f"{x:,.0f}" if 1_000 <= abs(x) < 1e9 else f"{x:.{digits}g}"
+
+
 def describe(row: Mapping[str, Any], shown: Sequence[str] = SHOWN) -> str:
     """`return 132.4  entropy 0.41  alpha 0.12  lambda 0.30`: the figures worth watching, as far as there are any."""
-    return "  ".join(f"{name} {row[name]:.3g}" for name in shown if row.get(name) is not None)
+    return "  ".join(f"{name} {readable(row[name])}" for name in shown if row.get(name) is not None)
 
 
 class Watcher(Protocol):

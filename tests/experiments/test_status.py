@@ -1,16 +1,18 @@
 """What `dsacc status` says of folders in every condition, read from files alone."""
 
+import io
 import json
 import os
 import socket
 import time
 
 import pytest
+from rich.console import Console
 
 from dsacc.cli import main
 from dsacc.dsac import DSAC
 from dsacc.experiments.plan import Plan, Run, write_plan
-from dsacc.experiments.status import duration, read_standings
+from dsacc.experiments.status import Standing, as_table, duration, read_standings
 from dsacc.runs.lock import STALE, RunLock
 
 RUN = Run("CartPole-v1", "dsac", 0, 1_000, "classic")
@@ -144,3 +146,34 @@ def test_one_run_and_a_folder_of_runs(tmp_path, capsys):
 )
 def test_a_duration_has_the_unit_that_fits(seconds, text):
     assert duration(seconds) == text
+
+
+def shown(*standings: Standing, width: int = 80) -> list[str]:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(as_table(standings, "x"))
+    return [line.strip() for line in console.file.getvalue().splitlines() if line.strip()]
+
+
+def standing(run: str, steps: int = 100_000, last_return: float = 10_463.0) -> Standing:
+    return Standing(run, "training", 26_000, steps, 34.0, 2_160.0, last_return, "vm:3613", None)
+
+
+def test_a_line_a_run_in_eighty_columns_with_as_much_of_an_id_as_is_needed():
+    names = ["Breakout-dsac-s0-759fadb6", "Breakout-dsac-m-s0-ce0cd971", "Breakout-dsac-m-s0-48c54552"]
+    lines = shown(*map(standing, names))
+    assert [line.split()[0] for line in lines[-3:]] == [
+        "Breakout-dsac-s0",
+        "Breakout-dsac-m-s0-ce0",
+        "Breakout-dsac-m-s0-48c",
+    ]
+    assert len(lines) == 7  # two of title, the heading, its rule, three runs
+    assert "of 100,000" in lines[2]
+    assert lines[-1].split()[1:] == ["26,000", "34", "36", "min", "10,463", "vm:3613", "training"]
+
+
+def test_ids_alike_in_their_first_digits_stay_whole_and_different_lengths_are_said_a_run():
+    lines = shown(standing("A-dsac-s0-ce0cd971"), standing("A-dsac-s0-ce054552", steps=50_000), width=120)
+    assert [line.split()[:2] for line in lines[-2:]] == [
+        ["A-dsac-s0-ce0cd971", "26,000/100,000"],
+        ["A-dsac-s0-ce054552", "26,000/50,000"],
+    ]

@@ -7,6 +7,7 @@ from typing import Any
 
 from dsacc.commands.common import Commands, at_least_one, say, whole
 from dsacc.config import AGENTS, GROUPS, PRESETS, Config, field_type, make_config
+from dsacc.progress import readable
 
 NOT_OPTIONS = ("env", "constraint")  # given as ENV and --agent
 
@@ -139,7 +140,8 @@ def _tests(args: argparse.Namespace, out: Path, picture: bool) -> dict[int, Any]
     def test(model: Any) -> None:
         asked = {"shifts": args.evaluate_shifts, "episodes": args.evaluate_episodes, "threads": args.threads}
         for row in evaluate(model, args.env, policy=["greedy", "sampled"], out=out, **asked):
-            mean = sum(row["returns"]) / len(row["returns"])
-            say(f"step {model.step:,}: {row['shift']}, {row['policy']}: {mean:.4g} ({len(row['returns'])} episodes)")
+            games = row["returns"]
+            mean = readable(sum(games) / len(games), 4)
+            say(f"step {model.step:,}: {row['shift']}, {row['policy']}: {mean} ({len(games)} episodes)")
 
     return {args.evaluate_every: test}

@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dsacc.errors import RunError
+from dsacc.progress import readable
 from dsacc.runs import read_json
 from dsacc.runs.lock import STALE, holder_of
 
@@ -184,17 +186,20 @@ def as_table(standings: Sequence[Standing], title: str) -> Table:
         caption_justify="left",
         box=SIMPLE_HEAD,
         pad_edge=False,
+        padding=(0, 1, 0, 0),
     )
+    totals = {s.steps for s in standings}
+    shared = totals.pop() if len(totals) == 1 else None  # in the heading, once: eighty columns are soon full
     table.add_column("run", overflow="fold")
-    for column in ("step", "steps/s", "left", "return"):
+    for column in ("step" if shared is None else f"of {shared:,}", "steps/s", "left", "return"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("node", overflow="fold")
     table.add_column("state", no_wrap=True)
     for name, s in zip(_short([s.run for s in standings]), standings, strict=True):
-        steps = "" if s.steps is None else f"/{s.steps:,}"
+        steps = "" if s.steps is None or shared is not None else f"/{s.steps:,}"
         speed = "" if s.steps_per_second is None else f"{s.steps_per_second:,.0f}"
         left = "" if s.seconds_left is None else duration(s.seconds_left)
-        score = "" if s.last_return is None else f"{s.last_return:.4g}"
+        score = "" if s.last_return is None else readable(s.last_return, 4)
         style = _STYLES.get(s.state, "")
         state = f"[{style}]{s.state}[/]" if style else s.state
         table.add_row(escape(name), f"{s.step:,}{steps}", speed, left, score, escape(s.node or ""), state)
@@ -202,9 +207,12 @@ def as_table(standings: Sequence[Standing], title: str) -> Table:
 
 
 def _short(names: Sequence[str]) -> list[str]:
-    """Without the ids at their ends, where they can be told apart without."""
-    short = [re.sub(r"-[0-9a-f]{8}$", "", name) for name in names]
-    return short if len(set(short)) == len(names) else list(names)
+    """The ids at their ends left out, or cut to three digits, where that still tells a name from the others."""
+    without = [re.sub(r"-[0-9a-f]{8}$", "", name) for name in names]
+    cut = [re.sub(r"(-[0-9a-f]{3})[0-9a-f]{5}$", r"\1", name) for name in names]
+    counts = Counter(without) + Counter(cut)
+    choices = zip(without, cut, names, strict=True)
+    return [next((x for x in (brief, three) if counts[x] == 1), name) for brief, three, name in choices]
 
 
 def _errors(standings: Sequence[Standing]) -> str | None:

@@ -8,6 +8,7 @@ import numpy as np
 from dsacc.evaluation.results import Results
 from dsacc.evaluation.statistics import Estimate
 from dsacc.evaluation.summary import Summary
+from dsacc.progress import readable
 from dsacc.report.drawing import INK, Drawing, Style, finish, new_figure
 from dsacc.report.verdict import Claim, said, shown
 
@@ -64,7 +65,7 @@ def severity_figures(prefix: str, summary: Summary, styles: Styles) -> list[Draw
             look = styles[curve.agent].line
             handles += axis.plot(curve.levels, curve.scores, **look, linewidth=1.6, markersize=4.5)
             handles[-1].set_label(short_name(curve.agent))
-            words.append(f"{shown(curve.agent)} from {curve.scores[0]:.3g} to {curve.scores[-1]:.3g}")
+            words.append(f"{shown(curve.agent)} from {readable(curve.scores[0])} to {readable(curve.scores[-1])}")
         levels = sorted({level for c in summary.curves for level in c.levels})
         axis.set_xticks(levels, ["clean" if level == 0 else str(level) for level in levels])
         axis.set_xlabel("severity")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dsacc.evaluation.references import scale
+from dsacc.progress import readable
 from dsacc.report.data import Study
 from dsacc.report.drawing import COLOURS, INK, Drawing, finish, new_figure
 from dsacc.report.figures import FEW, Styles, short_name
@@ -105,7 +106,7 @@ def training_figure(
         place, side = (0.99, "right") if text == "random" else (0.01, "left")
         axis.annotate(text, (place, value), xycoords=("axes fraction", "data"), ha=side, va="bottom", fontsize=8)
     axis.set_xlabel("agent steps")
-    ends = "; ".join(f"{shown(c.agent)} {c.mean[-1]:.3g}" for c in curves)
+    ends = "; ".join(f"{shown(c.agent)} {readable(float(c.mean[-1]))}" for c in curves)
     values = _values(axis, curves, styles)
     drawing = finish(figure, name, title, f"{title} over training. At the end: {ends}.", handles)
     drawing.values = values
