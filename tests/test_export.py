@@ -46,6 +46,7 @@ CASES = {
         {"shared_trunk": True, "encoder": "compact", "rescale_features": True, "average_policy": True},
         "uint8",
     ),
+    "standardised": (pixels(4, 84, 84), "nature", {"standardise_pictures": True}, "uint8"),
     "averaged policy, own trunk": (pixels(36, 36, 3), "nature", {"average_policy": True}, "uint8"),
     "grey": (pixels(36, 36), "nature", {}, "uint8"),
     "stack, channels first": (pixels(3, 2, 36, 38), "nature", {}, "uint8"),

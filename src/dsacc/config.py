@@ -74,6 +74,9 @@ class Config:
     rescale_features: bool = _option(
         False, "bring each picture's convolution output to [0, 1] by its smallest and largest value"
     )
+    standardise_pictures: bool = _option(
+        False, "each picture less its mean, divided by its standard deviation: brightness and contrast fall out"
+    )
     hidden: int = _option(128, "units of a hidden layer", low=1)
     hidden_layers: int = _option(2, "hidden layers of the mlp encoder", low=1)
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dsacc.agent.networks import Actor, Critics, Encoder, choose_encoder, initialise, rescaled, scaled
+from dsacc.agent.networks import Actor, Critics, Encoder, choose_encoder, initialise, rescaled, scaled, standardised
 from dsacc.agent.observation import ObservationSpec
 from dsacc.config import make_config
 from dsacc.errors import ConfigError
@@ -65,6 +65,28 @@ def test_rescaled_features_do_not_see_a_change_of_contrast():
     assert x.amin((1, 2, 3)).tolist() == [0] * 5
     assert x.amax((1, 2, 3)).tolist() == pytest.approx([1] * 5, rel=1e-4)
     assert rescaled(torch.zeros(1, 2, 2, 1)).isfinite().all()
+
+
+@pytest.mark.parametrize("kind", ["compact", "nature", "small", "mlp"])
+def test_standardised_pictures_show_neither_brightness_nor_contrast(kind):
+    """Also where every frame of a stack is changed in a way of its own."""
+    pictures = torch.rand(3, 4, 84, 84, generator=torch.Generator().manual_seed(0))
+    changed = (
+        pictures * torch.tensor([1.0, 0.7, 0.9, 0.6])[:, None, None] + torch.tensor([0, 0.3, 0.1, 0.2])[:, None, None]
+    )
+    plain, blind = (Encoder(make_config(encoder=kind, standardise_pictures=on), PICTURE) for on in (False, True))
+    for network in (plain, blind):
+        initialise(network, torch.Generator().manual_seed(0))
+    far, near = ((network(pictures) - network(changed)).norm() / network(pictures).norm() for network in (plain, blind))
+    assert near < 0.03 < 0.1 < far
+    x = standardised(torch.rand(2, 3, 8, 8))
+    assert x.mean((2, 3)).abs().max() < 1e-5
+    assert standardised(torch.full((1, 1, 4, 4), 0.5)).abs().max() < 1e-4
+
+
+def test_vectors_are_not_standardised():
+    network = Encoder(make_config(standardise_pictures=True, hidden=8), ObservationSpec("vector", (4,)))
+    assert not network.standardise
 
 
 def test_pixels_are_divided_by_255_once():

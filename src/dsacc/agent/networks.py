@@ -59,16 +59,25 @@ class Encoder(nn.Module):
             self.body = nn.Sequential(nn.Linear(flat, config.hidden), nn.ReLU())
         self.features = config.hidden
         self.rescale = config.rescale_features
+        self.standardise = config.standardise_pictures and spec.kind == "image"
 
     def forward(self, observation: Tensor) -> Tensor:
         if self.spec.kind == "discrete":
             parts = [F.one_hot(observation[:, i], n) for i, n in enumerate(self.spec.categories)]
             return self.body(torch.cat(parts, dim=1).float())
+        if self.standardise:
+            observation = standardised(observation)
         if self.kind != "mlp":
             observation = self.convolutions(observation).permute(0, 2, 3, 1)  # the order in memory: flattening is free
             if self.rescale:
                 observation = rescaled(observation)
         return self.body(observation.flatten(1))
+
+
+def standardised(x: Tensor) -> Tensor:
+    """(x - mean x) / (std x + 0.01), for each channel of each sample [B, C, H, W]: frames differ in weather."""
+    std, mean = torch.std_mean(x, (2, 3), correction=0, keepdim=True)
+    return (x - mean) / (std + 0.01)
 
 
 def rescaled(x: Tensor) -> Tensor:
