@@ -225,6 +225,14 @@ def test_a_folder_with_other_things_is_refused(tmp_path, capsys):
     assert [p.name for p in tmp_path.iterdir()] == ["grid.toml"]
 
 
+def test_a_core_of_its_own_only_where_the_pool_takes_them_all(monkeypatch):
+    """Two experiments of one worker on two cores must not share a core."""
+    monkeypatch.setattr(local, "cores", lambda: [3, 5])
+    assert [local.Local().core_for(slot) for slot in (0, 1)] == [3, 5]
+    assert local.Local(1).core_for(0) is None
+    assert local.Local(3).core_for(2) is None
+
+
 def test_a_run_that_does_not_fit_beside_another_waits(monkeypatch):
     class Attempt:
         def growth(self):

@@ -1,4 +1,4 @@
-"""This machine: as many processes as cores, one thread each, each on a core of its own, as far as memory goes."""
+"""This machine: as many processes as cores, one thread each, as far as memory goes."""
 
 import os
 import signal
@@ -69,6 +69,11 @@ class Local:
         self.cores = cores()
         self.workers, self.retries, self.device = workers or len(self.cores), retries, device
 
+    def core_for(self, slot: int) -> int | None:
+        """A core of its own where the pool takes them all; else any, as others may be at work here: a second experiment
+        of one worker must not sit on the first one's core."""
+        return self.cores[slot] if self.workers == len(self.cores) else None
+
     def execute(self, plan: Plan, out: Path, names: Sequence[str], told: Callable[[Outcome], None]) -> None:
         waiting: list[_Waiting] = [(name, 1, 0.0) for name in names]
         memory = {name: memory_of(plan[name]) for name in names}
@@ -88,8 +93,7 @@ class Local:
                         waiting.remove(chosen)
                         name, number, before = chosen
                         slot = min(set(range(self.workers)) - {a.slot for a in running})
-                        core = self.cores[slot] if self.workers <= len(self.cores) else None
-                        process = start_task(out, name, self.device, core)
+                        process = start_task(out, name, self.device, self.core_for(slot))
                         running.append(_Attempt(name, process, slot, memory[name], time.monotonic(), number, before))
                     time.sleep(POLL)
             except Stopped as stopped:
