@@ -85,8 +85,11 @@ def test_standardised_pictures_show_neither_brightness_nor_contrast(kind):
 
 
 def test_vectors_are_not_standardised():
-    network = Encoder(make_config(standardise_pictures=True, hidden=8), ObservationSpec("vector", (4,)))
-    assert not network.standardise
+    networks = [Encoder(make_config(standardise_pictures=on), ObservationSpec("vector", (4,))) for on in (False, True)]
+    for network in networks:
+        initialise(network, torch.Generator().manual_seed(0))
+    vectors = torch.rand(3, 4)
+    assert networks[0](vectors).equal(networks[1](vectors))
 
 
 def test_pixels_are_divided_by_255_once():

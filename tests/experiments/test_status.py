@@ -166,8 +166,9 @@ def test_a_line_a_run_in_eighty_columns_with_as_much_of_an_id_as_is_needed():
         "Breakout-dsac-m-s0-ce0",
         "Breakout-dsac-m-s0-48c",
     ]
-    assert len(lines) == 7  # two of title, the heading, its rule, three runs
-    assert "of 100,000" in lines[2]
+    assert len(lines) == 8  # two of title, two of the heading, its rule, three runs
+    assert "step of" in lines[2]
+    assert "100,000" in lines[3]
     assert lines[-1].split()[1:] == ["26,000", "34", "36", "min", "10,463", "vm:3613", "training"]
 
 

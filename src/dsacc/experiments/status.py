@@ -191,7 +191,7 @@ def as_table(standings: Sequence[Standing], title: str) -> Table:
     totals = {s.steps for s in standings}
     shared = totals.pop() if len(totals) == 1 else None  # in the heading, once: eighty columns are soon full
     table.add_column("run", overflow="fold")
-    for column in ("step" if shared is None else f"of {shared:,}", "steps/s", "left", "return"):
+    for column in ("step" if shared is None else f"step of\n{shared:,}", "steps/s", "left", "return"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("node", overflow="fold")
     table.add_column("state", no_wrap=True)

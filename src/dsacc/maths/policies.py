@@ -1,4 +1,7 @@
-"""The policies of the method, as functions of Q. They serve to solve for lambda; only the actor acts."""
+"""The policies of the method, as functions of Q: they serve to solve for lambda; only the actor acts.
+
+And the actor's own softmax, as its natural gradient sees it.
+"""
 
 import torch
 from torch import Tensor
