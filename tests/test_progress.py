@@ -66,5 +66,6 @@ def test_figures_that_are_missing_are_left_out():
 
 def test_scores_have_no_exponents():
     assert [readable(x) for x in (0.01234, 132.4, 1_150.4, -10_463.0)] == ["0.0123", "132", "1,150", "-10,463"]
+    assert readable(999.6) == "1,000"
     assert readable(132.44, 4) == "132.4"
     assert describe({"return": 10_463.2, "entropy": 0.412}) == "return 10,463  entropy 0.412"

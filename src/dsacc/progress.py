@@ -14,7 +14,7 @@ SHOWN = ("return", "entropy", "alpha", "lambda", "lambda_1", "lambda_2")
 
 def readable(x: float, digits: int = 3) -> str:
     """`0.0123`, `132`, `10,463`: a few digits, and no exponent where a person expects a score."""
-    return f"{x:,.0f}" if 1_000 <= abs(x) < 1e9 else f"{x:.{digits}g}"
+    return f"{x:,.0f}" if 999.5 <= abs(x) < 1e9 else f"{x:.{digits}g}"
 
 
 def describe(row: Mapping[str, Any], shown: Sequence[str] = SHOWN) -> str:
