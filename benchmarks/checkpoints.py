@@ -18,8 +18,8 @@ from steps import PRESETS, advance, extend, filled, games, make_trainer
 
 from dsacc.envs.spaces import space_to_json
 from dsacc.runs import ModelFile, RunFolder
-from dsacc.session import Session
-from dsacc.training import Trainer
+from dsacc.training.loop import Trainer
+from dsacc.training.session import Session
 
 
 def measure(trainer: Trainer, size: int, repeats: int, path: Path) -> tuple[float, int, int]:

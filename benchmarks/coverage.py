@@ -13,8 +13,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from dsacc.evaluation.references import paper_table, reference_scores
-from dsacc.evaluation.statistics import interquartile_mean, iqm
+from dsacc.analysis.references import paper_table, reference_scores
+from dsacc.analysis.statistics import interquartile_mean, iqm
 
 SEEDS = (2, 3, 4, 5, 7, 10, 20)
 Scenario = list[tuple[float, float]]  # mean and standard deviation of each game's scores

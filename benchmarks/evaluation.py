@@ -21,7 +21,7 @@ import torch
 
 from dsacc import DSAC, evaluate
 from dsacc.envs import atari
-from dsacc.evaluation.policies import OwnPlayer
+from dsacc.play.adapters import OwnPlayer
 from dsacc.shifts.schedule import Schedule
 
 CONDITIONS = ("id", "snow", "rain", "fog")

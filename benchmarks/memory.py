@@ -23,9 +23,10 @@ PLAYED, BATCH = 20_000, 64
 
 def fill(game: str, compression: str, steps: int) -> dict[str, Any]:
     """Fill a replay and measure; called in a process of its own."""
-    import dsacc.training  # noqa: F401 - torch and all that a run loads, so that the resident size is a run's
+    import dsacc.training.loop  # noqa: F401 - torch and all that a run loads, so that the resident size is a run's
     from dsacc.envs import Observations, make_env
-    from dsacc.replay import Replay, resident_memory
+    from dsacc.replay import Replay
+    from dsacc.system.memory import resident_memory
 
     env, rng = make_env(game), np.random.default_rng(0)
     replay = Replay(steps, Observations(env.observation_space).spec, 1, stack=4, compression=compression)

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from dsacc.evaluation.store import read_rows
-from dsacc.report.drawing import COLOURS, DASHES
+from dsacc.play.store import read_rows
+from dsacc.views.report.drawing import COLOURS, DASHES
 
 WINDOW = 10  # logged rows in the moving average
 Row = dict[str, Any]

@@ -20,7 +20,7 @@ from rich.table import Table
 import dsacc.agent.learner as learner_module
 from dsacc import DSAC
 from dsacc.replay import Replay
-from dsacc.training import Trainer
+from dsacc.training.loop import Trainer
 
 GAME, READY = "Breakout", 600  # steps before measuring, most of them random
 PRESETS = {

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from dsacc import DSAC, evaluate
-from dsacc.evaluation.formats import render
+from dsacc.analysis.formats import render
 
 
 class Thermostat(gym.Env):

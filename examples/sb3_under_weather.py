@@ -15,7 +15,7 @@ import torch
 from stable_baselines3 import DQN
 
 from dsacc import evaluate, make_env
-from dsacc.evaluation.formats import render
+from dsacc.analysis.formats import render
 
 
 def main(steps: int, episodes: int) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from dsacc.evaluation.references import paper_table, reference_scores
-from dsacc.evaluation.store import Results, Trial
+from dsacc.analysis.references import paper_table, reference_scores
 from dsacc.experiments.driver import collect
 from dsacc.experiments.plan import Plan, Run, Tests, write_plan
 from dsacc.experiments.task import TaskFile
+from dsacc.play.store import Results, Trial
 from dsacc.runs.folder import FORMAT
 
 NINE = tuple(reference_scores())

@@ -87,7 +87,7 @@ def _dqn(file: Path) -> None:
 
 def _onnx(file: Path) -> None:
     pytest.importorskip("onnxruntime")
-    from dsacc.export import export_onnx
+    from dsacc.play.export import export_onnx
 
     export_onnx(DSAC("Breakout", preset="efficient", **TINY), file)
 
@@ -325,7 +325,7 @@ def test_rays_options_are_asked_of_ray():
         ("from dsacc import DSAC\nm = DSAC('x').learn(1)\nm.lern(2)", "DSAC has no lern"),
         ("from dsacc import DSAC\nm = DSAC.load('x')\nm.learn(2, progres_bar=True)", "learn takes no progres_bar"),
         ("from dsacc import evaluate\nprint(evaluate('x', shift=['id'])[0])", "evaluate takes no shift"),
-        ("from dsacc.watch import watch\nmade = watch('x', out='y')\nprint(made.score)", "Watched has no score"),
+        ("from dsacc.views.watch import watch\nmade = watch('x', out='y')\nprint(made.score)", "Watched has no score"),
         ("x = (", "line 1"),
     ],
 )
@@ -336,7 +336,7 @@ def test_python_that_would_fail_is_found_without_running_it(text, said):
 
 def test_python_that_would_work_passes():
     text = (
-        "import numpy\nimport dsacc\nfrom dsacc import DSAC\nfrom dsacc.watch import watch\n"
+        "import numpy\nimport dsacc\nfrom dsacc import DSAC\nfrom dsacc.views.watch import watch\n"
         "model = DSAC('x', noise_std=1, seed=2).learn(5, out='y')\nprint(model.step, model.config.alpha)\nnumpy.any\n"
         "made = watch(model, out='z')\nprint(made.scores)\nmodel.learn(1, every={1: lambda m: m.anything()})\n"
         "unknown.thing(key=1)\n"

@@ -15,12 +15,16 @@ from dsacc.config import Config, make_config
 from dsacc.envs import Observations, check_actions, copies, env_name, frame_stack
 from dsacc.envs.spaces import space_from_json, space_to_json
 from dsacc.errors import ConfigError, ModelError, Stopped
-from dsacc.progress import Silent, watcher
-from dsacc.replay import free_memory, memory_needed
+from dsacc.replay import memory_needed
 from dsacc.runs import ModelFile, RunFolder, read_latest, read_model, write_model
-from dsacc.runs.files import size
-from dsacc.session import Session, StopSignals
-from dsacc.training import Row, Streams, Trainer, sample_actions, using_threads
+from dsacc.system.memory import free_memory
+from dsacc.system.progress import Silent, watcher
+from dsacc.system.signals import StopSignals
+from dsacc.system.text import size
+from dsacc.system.threads import using_threads
+from dsacc.training.loop import Row, Trainer
+from dsacc.training.session import Session
+from dsacc.training.streams import Streams, sample_actions
 
 EnvSource = gym.Env[Any, Any] | str | Callable[[], gym.Env[Any, Any]]
 ALPHA_RANGE = (1e-8, 1e3)  # outside, the temperature has run away

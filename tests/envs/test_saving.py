@@ -17,7 +17,7 @@ from dsacc import make_env
 from dsacc.envs.catch import Catch
 from dsacc.envs.saving import load_env, save_env, why_not
 from dsacc.errors import EnvError, RunError
-from dsacc.plain import flatten, unflatten
+from dsacc.system.packing import flatten, unflatten
 
 
 class Walk(gym.Env):

@@ -12,8 +12,9 @@ from rich.console import Console
 from dsacc.cli import main
 from dsacc.dsac import DSAC
 from dsacc.experiments.plan import Plan, Run, write_plan
-from dsacc.experiments.status import Standing, as_table, duration, read_standings
+from dsacc.experiments.status import Standing, as_table, read_standings
 from dsacc.runs.lock import STALE, RunLock
+from dsacc.system.text import duration
 
 RUN = Run("CartPole-v1", "dsac", 0, 1_000, "classic")
 OTHER = Run("CartPole-v1", "dsac-m", 0, 1_000, "classic")

@@ -20,8 +20,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dsacc.errors import BadInput, DsaccError
-from dsacc.runs import Checkpoints, read_model, unpack_arrays
+from dsacc.runs import Checkpoints, read_model
 from dsacc.runs.checkpoint import _sealed
+from dsacc.system.packing import unpack_arrays
 
 TINY = [
     "--steps",

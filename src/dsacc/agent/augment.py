@@ -1,10 +1,8 @@
 """Random shifts of pictures: learning from little data must not hang on where exactly things are on the screen."""
 
-from typing import Any
-
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from dsacc.system.types import Array
 
 
 def shifted(pictures: Array, pixels: int, rng: np.random.Generator) -> Array:

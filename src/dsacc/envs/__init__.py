@@ -9,7 +9,7 @@ import gymnasium as gym
 from dsacc.envs.atari import Atari, display_name, find_game, game_names
 from dsacc.envs.spaces import Observations, action_names, check_actions, check_reward
 from dsacc.errors import EnvError
-from dsacc.modules import current_folder, import_here
+from dsacc.system.imports import current_folder, import_here
 
 __all__ = [
     "Observations",

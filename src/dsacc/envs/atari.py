@@ -14,8 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 from dsacc.errors import EnvError
-
-Array = np.ndarray[Any, Any]
+from dsacc.system.types import Array
 
 TEST_FRAMES = 18_000  # emulator frames of a test game, the paper's limit: 4,500 agent steps
 SIZE = 84  # pixels a side of what the network sees

@@ -20,7 +20,7 @@ from gymnasium.envs.classic_control import AcrobotEnv, CartPoleEnv, MountainCarE
 from gymnasium.envs.toy_text import BlackjackEnv, CliffWalkingEnv, FrozenLakeEnv, TaxiEnv
 
 from dsacc.errors import EnvError, RunError
-from dsacc.plain import flatten, unflatten
+from dsacc.system.packing import flatten, unflatten
 
 State = dict[str, Any]
 Check = Callable[[Any, Any], bool]  # can the owner of an attribute (1st) have this value (2nd)?

@@ -9,8 +9,7 @@ from gymnasium import spaces
 
 from dsacc.agent.observation import ObservationSpec
 from dsacc.errors import EnvError, ModelError
-
-Array = np.ndarray[Any, Any]
+from dsacc.system.types import Array
 
 
 class Observations:

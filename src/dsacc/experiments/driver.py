@@ -9,15 +9,15 @@ from typing import Any
 
 from rich.console import Console
 
+from dsacc.analysis.formats import render
 from dsacc.errors import DsaccError, RunError
-from dsacc.evaluation.formats import render
-from dsacc.evaluation.store import read_rows
 from dsacc.experiments.backends import Backend, Outcome
 from dsacc.experiments.plan import Plan, Run, Tests, read_plan, why_not_grown, write_plan
-from dsacc.experiments.status import duration
 from dsacc.experiments.task import is_done, run_folder
-from dsacc.runs import write_atomically
+from dsacc.play.store import read_rows
 from dsacc.runs.lock import HEARTBEAT, RunLock
+from dsacc.system.files import write_atomically
+from dsacc.system.text import duration
 
 Row = dict[str, Any]
 

@@ -12,14 +12,15 @@ from rich.console import Console
 from rich.table import Table
 
 from dsacc.config import AGENTS, Config
-from dsacc.evaluation.rollout import BATCH
-from dsacc.experiments.place import Place, find_place
+from dsacc.experiments.facts import Place, find_place
 from dsacc.experiments.plan import Plan, Run
-from dsacc.experiments.status import duration, read_standings
-from dsacc.experiments.task import is_done, use_one_thread
-from dsacc.replay import free_memory
+from dsacc.experiments.status import read_standings
+from dsacc.experiments.task import is_done
+from dsacc.play.rollout import BATCH
 from dsacc.runs import model_bytes
-from dsacc.runs.files import size
+from dsacc.system.memory import free_memory
+from dsacc.system.text import duration, size
+from dsacc.system.threads import use_one_thread
 
 SECONDS = 2.0  # for each of the two measurements of a kind of run
 GROUP_FROM = 30  # more runs than this are shown by game and agent

@@ -28,7 +28,7 @@ from typing import Any
 
 from dsacc.config import AGENTS, PRESETS, Config, field_type
 from dsacc.errors import BadInput, ConfigError
-from dsacc.experiments.place import Place, find_place
+from dsacc.experiments.facts import Place, find_place
 from dsacc.experiments.plan import Plan, Run, Tests
 from dsacc.shifts import find_kind
 

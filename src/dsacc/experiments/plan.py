@@ -11,7 +11,7 @@ from typing import Any
 
 from dsacc.config import AGENTS, Config, make_config
 from dsacc.errors import BadInput, RunError
-from dsacc.runs import read_json, write_atomically
+from dsacc.system.files import read_json, write_atomically
 
 FORMAT = 1
 

@@ -22,9 +22,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from dsacc.errors import RunError
-from dsacc.progress import readable
-from dsacc.runs import read_json
 from dsacc.runs.lock import STALE, holder_of
+from dsacc.system.files import read_json
+from dsacc.system.text import duration, readable
 
 TAIL = 8_192  # bytes read of the end of a log
 REFRESH = 2.0  # seconds
@@ -162,14 +162,6 @@ def _number(value: Any) -> float | None:
 
 
 # --- showing ---------------------------------------------------------------------------------------------------------
-
-
-def duration(seconds: float) -> str:
-    """`45 s`, `12 min`, `3.4 h`, `5.1 days`."""
-    for limit, unit, name in ((100, 1, "s"), (6_000, 60, "min")):
-        if seconds < limit:
-            return f"{seconds / unit:.0f} {name}"
-    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86_400:.1f} days"
 
 
 def as_json(standings: Sequence[Standing]) -> str:

@@ -18,15 +18,16 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from dsacc.allocator import keep_freed_memory
 from dsacc.config import AGENTS
 from dsacc.errors import ConfigError, DsaccError, RunError, Stopped
 from dsacc.experiments.plan import Run, Tests, read_plan
-from dsacc.runs import read_json, read_status, write_atomically
+from dsacc.runs import read_status
+from dsacc.system.files import read_json, write_atomically
+from dsacc.system.memory import keep_freed_memory
+from dsacc.system.processes import die_with, pin_to
+from dsacc.system.threads import use_one_thread
 
 HEARTBEAT = 30.0  # seconds between two signs of life while a run is tested
-THREADS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
-PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class TaskFile:
@@ -128,7 +129,7 @@ def describe(error: BaseException) -> str:
 
 def _evaluate(model: Any, run: Run, tests: Tests, folder: Path, tick: Callable[[], None] | None = None) -> None:
     """Rows in FOLDER/evaluations; those that are there are kept."""
-    from dsacc.evaluation import evaluate
+    from dsacc.play import evaluate
 
     def beat(*_: object) -> None:
         if tick is not None:
@@ -148,35 +149,6 @@ def _evaluate(model: Any, run: Run, tests: Tests, folder: Path, tick: Callable[[
 
 
 # --- as a process ----------------------------------------------------------------------------------------------------
-
-
-def use_one_thread() -> None:
-    """One thread a run: results do not depend on the machine, and runs side by side do not fight."""
-    os.environ.update(THREADS)
-    import cv2
-    import torch
-
-    torch.set_num_threads(1)
-    cv2.setNumThreads(1)
-
-
-def die_with(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends, so that no orphan holds a run's lock (Linux)."""
-    if not sys.platform.startswith("linux"):
-        return
-    import ctypes
-
-    try:
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    except (OSError, AttributeError):
-        return
-    if os.getppid() != parent:  # it ended before we asked
-        os._exit(1)
-
-
-def pin_to(core: int) -> None:
-    with suppress(AttributeError, OSError):  # not Linux, or not allowed: slower, not wrong
-        os.sched_setaffinity(0, {core})
 
 
 def _stopped(number: int, frame: FrameType | None) -> None:

@@ -1,12 +1,12 @@
 """Where single pictures (or other observations) are kept, by slot: as they are, or compressed without loss."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import cv2
 import lz4.block
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from dsacc.system.types import Array
 
 KEY_EVERY = 8  # slots between pictures that are stored for themselves; those between are differences to them
 

@@ -1,10 +1,8 @@
-"""How much memory a replay needs, and how much there is."""
+"""How much memory a replay needs."""
 
 import math
-from pathlib import Path
 
 import numpy as np
-import psutil
 
 from dsacc.agent.observation import ObservationSpec
 from dsacc.config import Config
@@ -20,25 +18,3 @@ def memory_needed(config: Config, spec: ObservationSpec, stack: int, steps: int)
     if config.replay_compression != "none":
         return int(slots * (frame / TYPICAL_COMPRESSION + 64 + SLOT_BYTES))
     return slots * (frame + SLOT_BYTES)
-
-
-def free_memory() -> int:
-    """Bytes that this process can still take: the machine's, or its container's if that is less."""
-    return min(int(psutil.virtual_memory().available), _container_memory())
-
-
-def _container_memory() -> int:
-    """What a control group leaves, by version 2 or 1 of its files; a huge number where there is no limit."""
-    root = Path("/sys/fs/cgroup")
-    files = [("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")]
-    for limit, used in files:
-        try:
-            return int((root / limit).read_text()) - int((root / used).read_text())
-        except (OSError, ValueError):  # not Linux, no such file, or "max"
-            continue
-    return 2**62
-
-
-def resident_memory() -> int:
-    """Bytes of this process that are in memory now."""
-    return int(psutil.Process().memory_info().rss)

@@ -1,15 +1,13 @@
 """Replay memory: every picture is stored once; stacks and n-step transitions are put together when they are sampled."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dsacc.agent.observation import ObservationSpec
 from dsacc.errors import ConfigError, EnvError
 from dsacc.replay.frames import PackedStore, PlainStore, Store
-
-Array = np.ndarray[Any, Any]
+from dsacc.system.types import Array
 
 _GOES_ON, _TERMINATED, _TRUNCATED, _LAST_LOOK = 0, 1, 2, 3  # what happens after a slot
 

@@ -5,15 +5,13 @@ by LZ4 in chunks, each as its exclusive-or with the one before it; everything el
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import lz4.block
 import numpy as np
 
 from dsacc.errors import RunError
 from dsacc.replay.ring import Replay
-
-Array = np.ndarray[Any, Any]
+from dsacc.system.types import Array
 
 CHUNK = 256  # pictures that are packed together
 _COLUMNS = ("actions", "rewards", "entropies", "after", "back")

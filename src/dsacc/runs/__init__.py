@@ -1,7 +1,6 @@
 """What a run leaves on disk."""
 
 from dsacc.runs.checkpoint import Checkpoint, Checkpoints, Entry
-from dsacc.runs.files import pack_arrays, read_json, unpack_arrays, write_atomically
 from dsacc.runs.folder import RunFolder, read_latest, read_status
 from dsacc.runs.model_file import ModelFile, model_bytes, parse_model, read_model, write_model
 
@@ -12,13 +11,9 @@ __all__ = [
     "ModelFile",
     "RunFolder",
     "model_bytes",
-    "pack_arrays",
     "parse_model",
-    "read_json",
     "read_latest",
     "read_model",
     "read_status",
-    "unpack_arrays",
-    "write_atomically",
     "write_model",
 ]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dsacc.errors import RunError
-from dsacc.runs.files import disk_error, read_file, read_json, sha256, sync_folder, write_atomically, write_synced
+from dsacc.system.files import disk_error, read_file, read_json, sha256, sync_folder, write_atomically, write_synced
 
 FORMAT = 1
 _FOLDER = re.compile(r"step-(0|[1-9][0-9]{0,14})")

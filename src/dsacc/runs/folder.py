@@ -15,9 +15,9 @@ from typing import IO, Any, Literal
 from dsacc.config import Config
 from dsacc.errors import RunError
 from dsacc.runs.checkpoint import Checkpoint, Checkpoints, Entry
-from dsacc.runs.files import disk_error, read_json, write_atomically
 from dsacc.runs.lock import RunLock
 from dsacc.runs.model_file import ModelFile, parse_model, read_model
+from dsacc.system.files import disk_error, read_json, write_atomically
 
 FORMAT = 2  # 1 had no checkpoints before the end of a run
 Found = Literal["new", "restart", "continue", "finished"]

@@ -10,7 +10,8 @@ from safetensors.torch import save as to_bytes
 
 from dsacc.config import Config
 from dsacc.errors import BadInput, ModelError, RunError
-from dsacc.runs.files import read_file, unpack_arrays, write_atomically
+from dsacc.system.files import read_file, write_atomically
+from dsacc.system.packing import unpack_arrays
 
 FORMAT = 1
 

@@ -8,13 +8,13 @@ preview) follows from that.
 import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
 from dsacc.errors import ConfigError
+from dsacc.system.types import Array
 
-Array = np.ndarray[Any, Any]
 Level = int | None  # 1 to 5, mild to strong; None draws from the ranges of the paper's tool
 LEVELS = (1, 2, 3, 4, 5)  # mild to strong
 Severity = Literal["paper"] | int  # the ranges of the paper's tool, or a level

@@ -6,7 +6,7 @@ import numpy as np
 from gymnasium import spaces
 
 from dsacc.errors import ConfigError, EnvError
-from dsacc.shifts.kinds import Array
+from dsacc.system.types import Array
 
 SMALLEST = 16  # pixels a side
 

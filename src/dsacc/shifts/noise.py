@@ -5,12 +5,12 @@ Each follows imgaug 0.4.0 in law, quirks included. Everything is drawn from the 
 
 import math
 from functools import lru_cache
-from typing import Any
 
 import cv2
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from dsacc.system.types import Array
+
 Range = tuple[float, float]
 
 

@@ -8,7 +8,8 @@ import cv2
 import numpy as np
 
 from dsacc.errors import ConfigError
-from dsacc.shifts.kinds import Array, Change, Drawn, Level, register, strength
+from dsacc.shifts.kinds import Change, Drawn, Level, register, strength
+from dsacc.system.types import Array
 
 NOISE = (0.08, 0.12, 0.18, 0.26, 0.38)  # standard deviation, of the range of a pixel
 CONTRAST = (0.4, 0.3, 0.2, 0.1, 0.05)  # share of the distance from the mean that is left

@@ -6,7 +6,7 @@ import numpy as np
 
 from dsacc.errors import ConfigError
 from dsacc.shifts.bank import Bank
-from dsacc.shifts.kinds import Array
+from dsacc.system.types import Array
 
 Mode = Literal["independent", "frozen", "falling"]
 MODES: tuple[str, ...] = get_args(Mode)  # new each frame, one an episode, one an episode that falls or drifts

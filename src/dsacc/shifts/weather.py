@@ -12,15 +12,14 @@ Here layers are independent, as they are in the long run there.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import cv2
 import numpy as np
 
 from dsacc.shifts.kinds import LEVELS, Change, Level, register
 from dsacc.shifts.noise import Range, blur_by_fall, bridge, cut, frequency_noise, gated_dots, streak, upscale
+from dsacc.system.types import Array
 
-Array = np.ndarray[Any, Any]
 Velocity = tuple[float, float]  # rows and columns a frame; positive is down and to the right
 
 

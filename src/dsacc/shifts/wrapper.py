@@ -10,9 +10,10 @@ from gymnasium import spaces
 
 from dsacc.errors import ConfigError, RunError
 from dsacc.shifts.bank import SIZE, UNKEPT, bank
-from dsacc.shifts.kinds import Array, Severity, as_level, find_kind
+from dsacc.shifts.kinds import Severity, as_level, find_kind
 from dsacc.shifts.layout import Layout, is_picture, shift_vector, unit_scale
 from dsacc.shifts.schedule import Mode, Schedule
+from dsacc.system.types import Array
 
 Where = Literal["screen", "observation"]
 Env = gym.Env[Any, Any]

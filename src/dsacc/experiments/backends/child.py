@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import dsacc
-from dsacc.experiments.task import THREADS
+from dsacc.system.threads import ONE_THREAD
 
 
 def start_task(out: Path, name: str, device: str, core: int | None = None) -> "subprocess.Popen[bytes]":
@@ -24,6 +24,6 @@ def start_task(out: Path, name: str, device: str, core: int | None = None) -> "s
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
-            env={**os.environ, **THREADS, "PYTHONPATH": path},
+            env={**os.environ, **ONE_THREAD, "PYTHONPATH": path},
             start_new_session=True,  # Ctrl-C reaches this process alone, which then asks its children in order
         )

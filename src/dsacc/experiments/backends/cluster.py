@@ -22,8 +22,8 @@ from typing import Any, Literal
 import psutil
 
 from dsacc.errors import ConfigError
-from dsacc.experiments.backends.local import cores
 from dsacc.runs.folder import differences, versions
+from dsacc.system.processes import cores
 
 OBJECT_STORE = 80_000_000  # bytes; nothing but names and sentences goes through it
 KNOCK = 60.0  # seconds to see whether a cluster answers without a token

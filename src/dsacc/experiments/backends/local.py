@@ -1,6 +1,5 @@
 """This machine: as many processes as cores, one thread each, as far as memory goes."""
 
-import os
 import signal
 import socket
 import subprocess
@@ -15,22 +14,16 @@ import psutil
 from dsacc.errors import ConfigError, DsaccError, Stopped
 from dsacc.experiments.backends import Outcome
 from dsacc.experiments.backends.child import start_task
-from dsacc.experiments.place import PROCESS_BYTES, find_place
+from dsacc.experiments.facts import PROCESS_BYTES, find_place
 from dsacc.experiments.plan import Plan, Run
 from dsacc.experiments.task import TaskFile
-from dsacc.replay import free_memory
-from dsacc.session import StopSignals
+from dsacc.system.memory import free_memory
+from dsacc.system.processes import cores
+from dsacc.system.signals import StopSignals
 
 _Waiting = tuple[str, int, float]  # name, number of the attempt, seconds of earlier ones
 POLL = 0.1  # seconds between two looks at the processes
 PATIENCE = 120.0  # seconds that a process has to save when it is asked to stop
-
-
-def cores() -> list[int]:
-    """The processor cores that this process may use."""
-    with suppress(AttributeError):  # not Linux
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
 
 
 def memory_of(run: Run) -> int:

@@ -15,8 +15,8 @@ from dsacc.experiments.backends.attempt import Attempt, Report
 from dsacc.experiments.backends.cluster import check_nodes, connected, living
 from dsacc.experiments.backends.local import PATIENCE, memory_of
 from dsacc.experiments.plan import Plan
-from dsacc.runs.files import size
-from dsacc.session import StopSignals
+from dsacc.system.signals import StopSignals
+from dsacc.system.text import size
 
 LOSSES = 20  # nodes or workers that one attempt may lose; a run's own failure never counts here
 POLL = 0.5  # seconds between two looks at the signals

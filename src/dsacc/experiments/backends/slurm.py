@@ -28,8 +28,8 @@ from dsacc.experiments.backends.attempt import Attempt
 from dsacc.experiments.backends.local import memory_of
 from dsacc.experiments.plan import Plan
 from dsacc.experiments.task import TaskFile, is_done
-from dsacc.runs import read_json, write_atomically
-from dsacc.session import StopSignals
+from dsacc.system.files import read_json, write_atomically
+from dsacc.system.signals import StopSignals
 
 POLL = 1.0  # seconds between two looks at the files
 ASK = 30.0  # seconds between two questions to the scheduler

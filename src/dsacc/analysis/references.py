@@ -1,0 +1,90 @@
+"""Scores of others, shipped with the package: random and human players, low-data agents, the paper's table."""
+
+import csv
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+_OTHERS = {"dsacc/Catch-v0": (2 * 2 / 7 - 1, 1.0)}  # of a player that does not look, and the best possible
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Raw scores of one Atari game. `published` holds other agents at 100,000 steps, where they were reported."""
+
+    random: float
+    human: float
+    published: dict[str, float]
+
+
+@dataclass(frozen=True)
+class PaperCell:
+    """One entry of the paper's main table. `suspect` says why a figure cannot be right, and is empty otherwise."""
+
+    mean: float
+    std: float
+    suspect: str
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What a normalised score of 0 and of 1 stand for."""
+
+    random: float
+    top: float
+    top_name: str  # "human", or "best possible"
+
+
+@cache
+def reference_scores() -> dict[str, Reference]:
+    """`{"Breakout": Reference(random=1.7, human=30.5, ...), ...}` for the paper's nine games."""
+    return {
+        line["game"]: Reference(
+            float(line["random"]),
+            float(line["human"]),
+            {k: float(v) for k, v in line.items() if k not in ("game", "random", "human") and v},
+        )
+        for line in _lines("reference_scores.csv")
+    }
+
+
+@cache
+def paper_table() -> dict[tuple[str, str, str], PaperCell]:
+    """The paper's results at 1,000,000 steps by (game, condition, agent): three seeds, ten episodes each."""
+    return {
+        (line["game"], line["condition"], line["agent"]): PaperCell(
+            float(line["mean"]), float(line["std"]), line["suspect"]
+        )
+        for line in _lines("table1.csv")
+    }
+
+
+def game_name(env: str) -> str:
+    """One name for all the ways to write an Atari game, also where ale-py is not installed; other names stay.
+
+    A name is Atari's if it is one of the paper's games, or says so: `ALE/...`, `...NoFrameskip-v4`.
+
+    >>> game_name("ALE/Breakout-v5"), game_name("ms_pacman"), game_name("CartPole-v1")
+    ('Breakout', 'MsPacman', 'CartPole-v1')
+    """
+    plain = re.sub(r"^ALE/|(NoFrameskip)?(-v\d+)?$", "", env.strip()).replace("_", "").lower()
+    known = {name.lower(): name for name in reference_scores()}
+    if plain in known:
+        return known[plain]
+    game = re.fullmatch(r"ALE/(\w+?)(?:NoFrameskip)?(?:-v\d+)?|(\w+)NoFrameskip(?:-v\d+)?", env.strip())
+    return (game[1] or game[2]) if game else env
+
+
+def scale(env: str) -> Scale | None:
+    """What to normalise an environment's scores with; None where nothing is known."""
+    if env in _OTHERS:
+        return Scale(*_OTHERS[env], "best possible")
+    reference = reference_scores().get(game_name(env))
+    return None if reference is None else Scale(reference.random, reference.human, "human")
+
+
+def _lines(name: str) -> Iterator[dict[str, str]]:
+    text = (resources.files("dsacc.analysis") / "data" / name).read_text(encoding="utf-8")
+    return iter(csv.DictReader(text.splitlines()))

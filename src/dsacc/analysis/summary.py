@@ -1,0 +1,225 @@
+"""From results to the figures beneath the table: over games, with intervals, and with what they cannot say."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dsacc.analysis import statistics as st
+from dsacc.analysis.references import Scale, scale
+from dsacc.analysis.results import Condition, Results
+from dsacc.analysis.statistics import Estimate
+from dsacc.errors import ConfigError
+from dsacc.system.types import Array
+
+# How often a 95 % interval of the IQM holds the truth, by seeds: of one game, and of nine games the least and the most
+# of three scenarios. From `make bench-coverage`.
+_COVERAGE = {
+    2: (0.49, 0.62, 0.80),
+    3: (0.74, 0.72, 0.88),
+    4: (0.88, 0.83, 0.90),
+    5: (0.90, 0.83, 0.91),
+    7: (0.91, 0.85, 0.93),
+}
+_ENOUGH = 10  # seeds, from which on an interval passes without a word
+
+
+def interval_note(seeds: int, games: int = 9) -> str | None:
+    """The sentence that belongs beside a 95 % interval from this many seeds a game; None from ten seeds on."""
+    if seeds < 2:
+        return "One seed: no interval is defined, and another seed may give something quite different."
+    if seeds >= _ENOUGH:
+        return None
+    one, least, most = _COVERAGE[max(n for n in _COVERAGE if n <= seeds)]
+    share = f"one game it held the truth in about {100 * one:.0f}"
+    if games > 1:
+        share = f"nine games it held the truth in {100 * least:.0f} to {100 * most:.0f}"
+    return f"{seeds} seeds make a 95 % interval too narrow: in simulations of {share} % of cases."
+
+
+@dataclass(frozen=True)
+class Line:
+    """One agent under one condition, or over all conditions (None). A figure that is not defined is None."""
+
+    condition: Condition | None
+    agent: str
+    iqm: Estimate | None = None
+    improvement: Estimate | None = None  # probability of improvement over the baseline
+    gap: Estimate | None = None  # clean - shifted
+    retention: Estimate | None = None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """An agent's mean score over the severities of one shift, level 0 being the clean screen, and its area."""
+
+    shift: str
+    mode: str | None
+    agent: str
+    levels: list[int]
+    scores: list[float]
+    area: Estimate
+
+
+class Summary:
+    """Figures over the games of one set of results. Each interval has a generator of its own from `seed`, so that the
+    figures do not depend on what else is asked."""
+
+    def __init__(self, results: Results, baseline: str | None = None, seed: int = 0) -> None:
+        if baseline is not None and baseline not in results.agents:
+            raise ConfigError(f"there is no agent {baseline!r} to compare with; there are {', '.join(results.agents)}")
+        self.results, self.seed = results, seed
+        self.baseline = baseline or ("dsac" if "dsac" in results.agents else results.agents[0])
+        found = {game: scale(game) for game in results.games}
+        self.scales: dict[str, Scale] = {game: known for game, known in found.items() if known is not None}
+        self.clean = next((c for c in results.conditions if c.clean), None)
+
+    @property
+    def games(self) -> list[str]:
+        """The games that figures over games are about: those with a scale; a single game also without, raw."""
+        return list(self.scales) or (self.results.games if len(self.results.games) == 1 else [])
+
+    @property
+    def unit(self) -> str:
+        """What the figures over games are measured in, for a title."""
+        tops = {known.top_name for known in self.scales.values()}
+        if tops == {"human"}:
+            return "human-normalised scores (random 0, human 1)"
+        return f"normalised scores (random 0, {' or '.join(sorted(tops))} 1)" if tops else "raw scores"
+
+    def normalise(self, game: str, scores: Array) -> Array:
+        """(x - random) / (top - random) on the game's scale; as they are where it has none."""
+        known = self.scales.get(game)
+        return scores if known is None else np.asarray(st.normalised(scores, known.random, known.top))
+
+    def skill(self, agent: str, game: str) -> bool | None:
+        """Whether the agent's clean score beats random (see `beats_random`); None where that is not known."""
+        return self._skill.get((agent, game))
+
+    @cached_property
+    def _skill(self) -> dict[tuple[str, str], bool]:
+        found = {}
+        for (condition, agent, game), cell in self.results.cells.items():
+            if condition.clean and game in self.scales:
+                scores = list(cell.seeds.values()) if len(cell.seeds) > 1 else cell.all_episodes
+                found[agent, game] = st.beats_random(scores, self.scales[game].random, self._rng())
+        return found
+
+    @cached_property
+    def no_skill(self) -> dict[str, list[str]]:
+        """By agent, the games in which there was no skill that a shift could take."""
+        found = {a: [g for g in self.results.games if self.skill(a, g) is False] for a in self.results.agents}
+        return {agent: games for agent, games in found.items() if games}
+
+    @cached_property
+    def lines(self) -> list[Line]:
+        """A line for each condition and agent, then one for each agent over all conditions."""
+        lines = [self._line(condition, agent) for condition in self.results.conditions for agent in self.results.agents]
+        if len(self.results.conditions) > 1:
+            pooled = [(agent, self.improvement(agent, self.results.conditions)) for agent in self.results.agents]
+            lines += [Line(None, agent, improvement=found) for agent, found in pooled if found is not None]
+        return lines
+
+    def _line(self, condition: Condition, agent: str) -> Line:
+        clean = None if condition.clean else self.clean
+        return Line(
+            condition,
+            agent,
+            iqm=self._over_games(st.interquartile_mean, [condition], agent),
+            improvement=self.improvement(agent, [condition]),
+            gap=self._over_games(_columns(st.gap), [clean, condition], agent) if clean else None,
+            retention=self.retention(agent, condition),
+        )
+
+    def improvement(self, agent: str, conditions: Sequence[Condition]) -> Estimate | None:
+        """Probability of improvement over the baseline, over all games that both played under all these conditions."""
+        if agent == self.baseline:
+            return None
+        both = [
+            (self.results.paired(conditions, agent, game), self.results.paired(conditions, self.baseline, game))
+            for game in self.results.games
+        ]
+        both = [(x, y) for x, y in both if len(x) and len(y)]
+        if not both:
+            return None
+        return st.probability_of_improvement([x for x, _ in both], [y for _, y in both], self._rng())
+
+    def retention(self, agent: str, condition: Condition, games: Sequence[str] | None = None) -> Estimate | None:
+        """Share of the score above random that is kept, over the games with skill."""
+        if self.clean is None or condition.clean:
+            return None
+        skilled = [game for game in games or self.games if self.skill(agent, game)]
+        return self._over_games(_columns(st.retention), [self.clean, condition], agent, skilled)
+
+    def profile(self, agent: str, condition: Condition, taus: Any) -> list[Estimate] | None:
+        """Share of runs with a normalised score above each tau."""
+        scores = [self.normalise(g, self.results.paired([condition], agent, g))[:, 0] for g in self.games]
+        scores = [x for x in scores if len(x)]
+        return st.performance_profile(scores, taus, self._rng()) if scores else None
+
+    @cached_property
+    def curves(self) -> list[Curve]:
+        """Curves over severity, for each shift that was tested at two levels or more."""
+        kinds = dict.fromkeys((c.shift, c.mode) for c in self.results.conditions if isinstance(c.severity, int))
+        return [
+            curve for kind in kinds for agent in self.results.agents if (curve := self._curve(*kind, agent)) is not None
+        ]
+
+    def _curve(self, shift: str, mode: str | None, agent: str) -> Curve | None:
+        levels = {c.severity: c for c in self.results.conditions if (c.shift, c.mode) == (shift, mode)}
+        asked = {level: levels[level] for level in sorted(n for n in levels if isinstance(n, int))}
+        if self.clean is not None:
+            asked = {0: self.clean, **asked}
+        runs = [self.normalise(g, self.results.paired(list(asked.values()), agent, g)) for g in self.games]
+        runs = [x for x in runs if len(x)]  # [n, L] a game
+        if len(asked) < 2 + (self.clean is not None) or not runs:
+            return None
+        scores = np.mean([x.mean(axis=0) for x in runs], axis=0)
+        area = st.mean([st.curve_area(list(asked), x) for x in runs], self._rng())
+        return Curve(shift, mode, agent, list(asked), [float(x) for x in scores], area)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know beside the figures."""
+        notes = []
+        without = [game for game in self.results.games if game not in self.scales]
+        if without and self.scales:
+            notes.append(f"No reference scores, so in no normalised figure: {', '.join(without)}.")
+        elif without and len(without) > 1:
+            notes.append("No game has reference scores: scores of several games have no common scale, hence no IQM.")
+        estimates = [e for line in self.lines for e in (line.iqm, line.improvement) if e is not None]
+        several = [e.seeds for e in estimates if e.seeds > 1]
+        notes += [interval_note(1) or ""] if any(e.seeds == 1 for e in estimates) else []
+        few = interval_note(min(several), len(self.results.games)) if several else None
+        return notes + ([few] if few else []) + self._missing()
+
+    def _missing(self) -> list[str]:
+        asked = [(c, a, g) for c in self.results.conditions for a in self.results.agents for g in self.results.games]
+        if all(key in self.results.cells for key in asked):
+            return []
+        return ["Not every agent met every game and condition: figures over games are of those that it met."]
+
+    def _over_games(
+        self,
+        figure: Callable[[list[Array], np.random.Generator], Estimate],
+        conditions: Sequence[Condition],
+        agent: str,
+        games: Sequence[str] | None = None,
+    ) -> Estimate | None:
+        """A figure of the normalised scores of the runs that met all these conditions."""
+        asked = self.games if games is None else games
+        scores = [self.normalise(game, self.results.paired(conditions, agent, game)) for game in asked]
+        scores = [x[:, 0] if len(conditions) == 1 else x for x in scores if len(x)]
+        return figure(scores, self._rng()) if scores else None
+
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng(self.seed)
+
+
+def _columns(
+    figure: Callable[[list[Array], list[Array], np.random.Generator], Estimate],
+) -> Callable[[list[Array], np.random.Generator], Estimate]:
+    """A figure of pairs, [n, 2] a game, from one of two lists."""
+    return lambda pairs, rng: figure([x[:, 0] for x in pairs], [x[:, 1] for x in pairs], rng)

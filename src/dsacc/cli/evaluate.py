@@ -1,0 +1,78 @@
+"""`dsacc evaluate`."""
+
+import argparse
+import json
+from pathlib import Path
+
+from dsacc.cli.common import PLAYERS, Commands, at_least_one, player_options, say, whole
+
+
+def add(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "evaluate", help="test trained agents", description="Play full episodes, report raw scores."
+    )
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help=PLAYERS,
+    )
+    player_options(parser)
+    parser.add_argument(
+        "--shifts",
+        nargs="+",
+        metavar="SHIFT",
+        help="conditions; id is the clean game (default: id snow rain fog for pictures, else id)",
+    )
+    parser.add_argument(
+        "--severity", nargs="+", default=["paper"], metavar="LEVEL", help="paper, or 1 to 5; several (default: paper)"
+    )
+    parser.add_argument("--episodes", type=whole, default=10, help="full episodes per condition (default: 10)")
+    parser.add_argument(
+        "--policy",
+        nargs="+",
+        choices=["greedy", "sampled"],
+        default=["greedy"],
+        help="how actions are chosen; both may be given (default: greedy)",
+    )
+    parser.add_argument(
+        "--format", choices=["table", "csv", "markdown", "latex", "json"], default="table", help="(default: table)"
+    )
+    parser.add_argument("--baseline", help="agent that others are compared with (default: dsac, or the first)")
+    parser.add_argument("--out", type=Path, help="folder for the rows of agents that have no run folder")
+
+
+def run(args: argparse.Namespace) -> None:
+    at_least_one(args, "episodes", "threads")
+    from dsacc.analysis.formats import render
+    from dsacc.play import evaluate, find_player
+
+    # All of them are found before any plays.
+    players = [find_player(spec, env=args.env, trust=args.trust) for spec in args.runs]
+    rows = []
+    for spec, player in zip(args.runs, players, strict=True):
+        own = Path(spec) if (Path(spec) / "config.json").is_file() else None
+        out = own or args.out
+        if len(players) > 1:
+            say(f"{spec}: {player.agent}")
+        rows += evaluate(
+            player,
+            args.env,
+            shifts=args.shifts,
+            severity=args.severity,
+            mode=args.mode,
+            where=args.where,
+            episodes=args.episodes,
+            seed=args.seed,
+            policy=args.policy,
+            out=out,
+            threads=args.threads,
+            progress_bar=True,
+        )
+        say(f"rows in {out / 'evaluations'}" if out else "rows are not kept: --out FOLDER would keep them")
+    if args.format == "json":
+        print(json.dumps(rows, indent=2))
+    else:
+        text = render(rows, args.format, baseline=args.baseline)
+        if text is not None:
+            print(text, end="")

@@ -1,0 +1,86 @@
+"""The command line: parsing and printing only. Each command is a file in `commands/`.
+
+Built on argparse, because a user's mistake must end in one line and exit code 2, and every option's help must say what
+each preset makes of it.
+"""
+
+import argparse
+import difflib
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from dsacc import __version__
+from dsacc.cli import demo, evaluate, experiment, export, preview, report, status, train, watch
+from dsacc.cli.common import say
+from dsacc.errors import BadInput, DsaccError, Stopped
+
+COMMANDS = {
+    "demo": demo,
+    "train": train,
+    "evaluate": evaluate,
+    "preview": preview,
+    "watch": watch,
+    "experiment": experiment,
+    "status": status,
+    "report": report,
+    "export": export,
+}
+
+
+_GOES_ON = ("train", "evaluate", "experiment")  # what was done before is kept; other commands begin again
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        print(f"dsacc: {message}; see `{self.prog} --help`", file=sys.stderr)
+        raise SystemExit(2)
+
+
+class _Command(_Parser):
+    """Of one command: an option that it does not know is answered with the nearest that it does."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            options = [option for action in self._actions for option in action.option_strings]
+            near = [n for text in unknown for n in difflib.get_close_matches(text.split("=")[0], options, 1, 0.7)]
+            self.error(f"unrecognized arguments: {' '.join(unknown)}" + (f" (did you mean {near[0]}?)" if near else ""))
+        return found, unknown
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="dsacc", description="Train discrete-action agents and test how well they hold up.")
+    parser.add_argument("--version", action="version", version=f"dsacc {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Command)
+    for command in COMMANDS.values():
+        command.add(commands)
+    return parser
+
+
+def _warn_in_a_line(message: Warning | str, category: type[Warning], filename: str, *_: Any, **__: Any) -> None:
+    """Our own warnings, as a line. Gymnasium's passive checker would say what our own checks say as errors."""
+    if "gymnasium" not in Path(filename).parts:
+        say(f"dsacc: warning: {message}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code: 0, 2 for a user's mistake, 1 for a failed run, 130 for Ctrl-C and 143
+    for SIGTERM."""
+    args = build_parser().parse_args(argv)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn_in_a_line
+            COMMANDS[args.command].run(args)
+    except Stopped as stopped:
+        say("dsacc: stopped and saved; the same command goes on")
+        return 128 + stopped.signal
+    except DsaccError as error:
+        say(f"dsacc: {error}")
+        return 2 if isinstance(error, BadInput) else 1
+    except KeyboardInterrupt:
+        say("dsacc: stopped" + ("; the same command goes on" if args.command in _GOES_ON else ""))
+        return 130
+    return 0

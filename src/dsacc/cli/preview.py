@@ -1,0 +1,46 @@
+"""`dsacc preview`."""
+
+import argparse
+from pathlib import Path
+
+from dsacc.cli.common import Commands, whole
+
+
+def add(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "preview",
+        help="a picture of games under shifts",
+        description="Draw games under shifts: the screen in colour above, what the agent gets below.",
+    )
+    parser.add_argument("envs", nargs="+", metavar="ENV", help="environments with pictures, a row each")
+    parser.add_argument("--out", type=Path, default=Path("preview.png"), help="PNG file (default: preview.png)")
+    parser.add_argument(
+        "--shifts", nargs="+", default=["snow", "rain", "fog"], metavar="SHIFT",
+        help="columns, beside the clean game (default: snow rain fog)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--severities", nargs="+", default=["paper"], metavar="SEVERITY",
+        help="paper, or 1 to 5: a column each for every shift (default: paper)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--mode", default="independent", help="independent, frozen or falling (default: independent)"
+    )  # fmt: skip
+    parser.add_argument("--modes", action="store_true", help="a row for each mode, four successive frames in a cell")
+    parser.add_argument("--seed", type=whole, default=0, help="of the game and of the shifts (default: 0)")
+    parser.add_argument("--steps", type=whole, default=150, help="random steps before the picture (default: 150)")
+
+
+def run(args: argparse.Namespace) -> None:
+    from dsacc.views.preview import preview
+
+    out = preview(
+        args.envs,
+        args.out,
+        shifts=args.shifts,
+        severities=args.severities,
+        mode=args.mode,
+        modes=args.modes,
+        seed=args.seed,
+        steps=args.steps,
+    )
+    print(f"the preview is in {out}")

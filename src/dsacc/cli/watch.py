@@ -1,0 +1,73 @@
+"""`dsacc watch`."""
+
+import argparse
+from pathlib import Path
+
+from dsacc.cli.common import PLAYERS, Commands, at_least_one, player_options, say, whole
+
+
+def add(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "watch",
+        help="a video of an agent, and of what goes on in it",
+        description="Write a video: the game as shifted, what the agent sees, its policy, its critics' policy, Q and "
+        "lambda. The games are those that evaluate plays.",
+    )
+    parser.add_argument(
+        "run",
+        metavar="RUN",
+        help=PLAYERS,
+    )
+    player_options(parser)
+    parser.add_argument(
+        "--shifts",
+        nargs="+",
+        metavar="SHIFT",
+        help="conditions, up to four; id is the clean game (default: id snow for pictures, else id)",
+    )
+    parser.add_argument("--severity", default="paper", metavar="LEVEL", help="paper, or 1 to 5 (default: paper)")
+    parser.add_argument(
+        "--policy", choices=["greedy", "sampled"], default="greedy", help="how actions are chosen (default: greedy)"
+    )
+    parser.add_argument("--episodes", type=whole, default=1, help="games, one after the other (default: 1)")
+    parser.add_argument(
+        "--max-steps", type=whole, default=1000, help="agent steps of a game that are shown (default: 1000)"
+    )
+    parser.add_argument("--fps", type=float, help="frames, which are agent steps, a second (default: the game's own)")
+    parser.add_argument("--out", type=Path, help="file, .mp4 or .gif (default: watch.mp4, or watch.gif without ffmpeg)")
+
+
+def run(args: argparse.Namespace) -> None:
+    at_least_one(args, "episodes", "max_steps", "threads")
+    from dsacc.system.text import size
+    from dsacc.views.watch import watch
+    from dsacc.views.watch.film import EXTRA, has_ffmpeg
+
+    out = args.out or Path("watch.mp4" if has_ffmpeg() else "watch.gif")
+    made = watch(
+        args.run,
+        args.env,
+        out=out,
+        shifts=args.shifts,
+        severity=args.severity,
+        mode=args.mode,
+        where=args.where,
+        policy=args.policy,
+        episodes=args.episodes,
+        seed=args.seed,
+        max_steps=args.max_steps,
+        fps=args.fps,
+        trust=args.trust,
+        threads=args.threads,
+        progress_bar=True,
+    )
+    for shift in made.shifts:
+        games = zip(made.scores[shift], made.steps[shift], strict=True)
+        say(f"{shift}: " + ", ".join(f"score {score:g} in {steps:,} steps" for score, steps in games))
+    if made.cut:
+        say(f"a game was cut after {args.max_steps:,} steps: --max-steps shows more")
+    if not has_ffmpeg():
+        say(f"{EXTRA} gives mp4, which is smaller and sharper")
+    seconds, (width, height) = made.frames / made.fps, made.size
+    about = f"{made.frames:,} frames of {width}x{height}, {seconds:.0f} s, {size(made.path.stat().st_size)}"
+    print(f"the video is in {made.path} ({about})")

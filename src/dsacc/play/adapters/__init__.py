@@ -1,0 +1,91 @@
+"""What can be evaluated: our agents, two controls, and anybody's policy."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from dsacc.dsac import DSAC
+from dsacc.envs import make_env
+from dsacc.errors import ConfigError
+from dsacc.play.adapters.base import Player
+from dsacc.play.adapters.function import CallablePlayer, find_function
+from dsacc.play.adapters.onnx_file import OnnxPlayer
+from dsacc.play.adapters.players import BlindPlayer, OwnPlayer, RandomPlayer, random_player
+from dsacc.play.adapters.sb3 import SB3Player
+from dsacc.runs.model_file import with_suffix
+
+__all__ = [
+    "BlindPlayer",
+    "CallablePlayer",
+    "OnnxPlayer",
+    "OwnPlayer",
+    "Player",
+    "RandomPlayer",
+    "SB3Player",
+    "as_player",
+    "find_player",
+]
+
+EnvSource = str | Callable[[], gym.Env[Any, Any]] | None
+FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+def find_player(spec: str, *, env: EnvSource = None, trust: bool = False, device: str = "cpu") -> Player:
+    """A player by name: `random`, `blind:NAME` (another one, not looking), `sb3:FILE`, `onnx:FILE`,
+    `package.module:function`, or the path of a run folder or saved agent, which goes before a module of that name.
+
+    `env` is the environment to be played, a name or a function that makes one; our own agents know theirs. `trust`
+    allows files that can execute code (`sb3:`).
+    """
+    kind, _, rest = spec.partition(":")
+    if spec == "random":
+        return _random(env)
+    if kind in ("blind", "sb3", "onnx") and not rest:
+        raise ConfigError(f"{spec!r} names nothing: {kind}:{'RUN' if kind == 'blind' else 'FILE'} is expected")
+    if kind == "blind":
+        return BlindPlayer(find_player(rest, env=env, trust=trust, device=device))
+    player: Player
+    if kind == "sb3":
+        player = SB3Player.load(Path(rest).expanduser(), trust=trust, device=device)
+    elif kind == "onnx":
+        player = OnnxPlayer(Path(rest).expanduser())
+    elif FUNCTION.fullmatch(spec) and not Path(spec).exists() and not with_suffix(spec).exists():
+        player = find_function(spec)
+    else:
+        player = OwnPlayer(DSAC.load(spec, device=device))
+    if env is None and player.env is None:
+        raise ConfigError(f"{spec} does not say what it plays; give --env (in Python: env=)")
+    return player
+
+
+def as_player(source: Any, *, env: EnvSource = None, trust: bool = False, device: str = "cpu") -> Player:
+    """A player from what a Python user holds: a DSAC, a Stable-Baselines3 model, a function, a player, or a name
+    that `find_player` knows."""
+    if isinstance(source, (str, Path)):
+        return find_player(str(source), env=env, trust=trust, device=device)
+    if hasattr(source, "act") and hasattr(source, "agent") and hasattr(source, "check_fits"):
+        player: Player = source
+        return player
+    if hasattr(source, "logits") and hasattr(source, "config"):
+        return OwnPlayer(source)
+    if hasattr(source, "predict") and hasattr(source, "policy"):
+        return SB3Player(source)
+    if callable(source):
+        return CallablePlayer(source)
+    raise ConfigError(
+        f"a {type(source).__name__} cannot be evaluated: give a DSAC, a Stable-Baselines3 model, a function of "
+        "observations, or a name such as 'random' or 'onnx:FILE'"
+    )
+
+
+def _random(env: EnvSource) -> RandomPlayer:
+    if env is None:
+        raise ConfigError("random needs to know what it plays; give --env (in Python: env=)")
+    made = make_env(env) if isinstance(env, str) else env()
+    try:
+        return random_player(made)
+    finally:
+        made.close()

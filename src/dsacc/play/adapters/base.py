@@ -1,0 +1,110 @@
+"""What a player is, and what players share: choosing actions, and the order of a picture's axes."""
+
+import hashlib
+import importlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+import gymnasium as gym
+import numpy as np
+
+from dsacc.envs import check_actions
+from dsacc.errors import ConfigError, ModelError
+from dsacc.system.types import Array
+from dsacc.training.streams import sample_actions
+
+Rngs = Sequence[np.random.Generator]
+
+
+class Player(Protocol):
+    """What can be evaluated."""
+
+    agent: str  # the name in a row: dsac-m, random, sb3:DQN, onnx:FILE, package.module:function
+    train_seed: int | None = None
+    step: int | None = None  # agent steps of its training
+    env: str | None = None  # the environment it was trained on, where that is known
+    fingerprint: str | None = None  # the same for the same policy alone; None where that cannot be told
+
+    def check_fits(self, env: gym.Env[Any, Any]) -> None:
+        """Raise a ModelError that says why this environment cannot be played; called once, before the first `act`."""
+        ...
+
+    def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
+        """Actions [B] for raw observations [B, ...]. Row i depends on observation i and draws from rngs[i] alone."""
+        ...
+
+
+def choose(scores_BA: Array, rngs: Rngs, greedy: bool) -> Array:
+    """The best action of each row, or one drawn from softmax(scores) with the row's own generator. [B, A] -> [B]."""
+    if greedy:
+        best: Array = scores_BA.argmax(axis=1)
+        return best
+    return np.array([int(sample_actions(row_A, rng)) for row_A, rng in zip(scores_BA, rngs, strict=True)])
+
+
+def actions_from(answer: Any, count: int, actions: int | None, who: str, rngs: Rngs, greedy: bool) -> Array:
+    """Actions [B] from what a foreign policy answers: whole numbers [B], or scores [B, A] as floats."""
+    result = np.asarray(answer)
+    wanted = f"{count} actions as whole numbers, or scores of shape ({count}, {actions or 'actions'}) as floats"
+    if np.issubdtype(result.dtype, np.integer) and result.shape in ((count,), (count, 1)):
+        result = result.reshape(count)
+        wrong = result[(result < 0) | (result >= (np.inf if actions is None else actions))]
+        if len(wrong):
+            known = "are counted from 0" if actions is None else f"are 0 to {actions - 1}"
+            raise ModelError(f"{who} chose action {wrong[0]}, but this environment's actions {known}")
+        return result.astype(np.int64)
+    is_score = np.issubdtype(result.dtype, np.floating) and result.ndim == 2 and len(result) == count
+    if not is_score or (actions is not None and result.shape[1] != actions):
+        raise ModelError(f"{who} answered {result.dtype} of shape {result.shape}; expected {wanted}")
+    if np.isnan(result).any():
+        raise ModelError(f"{who} answered NaN; an action cannot be chosen from that")
+    return choose(result.astype(np.float64), rngs, greedy)
+
+
+def check_action_count(who: str, actions: int, env: gym.Env[Any, Any]) -> None:
+    there = check_actions(env)
+    if actions != there:
+        raise ModelError(f"{who} has {actions} actions and this environment {there}; it was made for another one")
+
+
+def layout(shape: tuple[int, ...], wanted: tuple[int, ...]) -> Callable[[Array], Array] | None:
+    """How a batch of observations [B, *shape] becomes [B, *wanted]; None where it is not a matter of layout.
+
+    Pictures go from channel-first to channel-last and back, and an axis of one comes or goes.
+
+    >>> layout((4, 84, 84), (84, 84, 4))(np.zeros((16, 4, 84, 84))).shape
+    (16, 84, 84, 4)
+    """
+    if shape == wanted:
+        return lambda x: x
+    if len(shape) == 3 and shape[1:] + shape[:1] == wanted:
+        return lambda x: np.moveaxis(x, 1, -1)
+    if len(shape) == 3 and shape[-1:] + shape[:-1] == wanted:
+        return lambda x: np.moveaxis(x, -1, 1)
+    if [n for n in shape if n != 1] == [n for n in wanted if n != 1]:
+        return lambda x: x.reshape(len(x), *wanted)
+    return None
+
+
+def laid_out(observations: Array, wanted: tuple[int, ...], who: str) -> Array:
+    """The batch in the layout that this policy sees, or a sentence with both shapes."""
+    convert = layout(observations.shape[1:], wanted)
+    if convert is None:
+        raise ModelError(f"{who} sees observations of shape {wanted}; this environment shows {observations.shape[1:]}")
+    return np.ascontiguousarray(convert(observations))
+
+
+def fingerprint_of(parts: Iterable[bytes]) -> str:
+    """Sixteen hex digits of what a policy is made of."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()[:16]
+
+
+def need(module: str, extra: str) -> Any:
+    """An optional package, or a sentence that says what to install."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"this needs the package {error.name}; pip install 'dsacc[{extra}]'") from error

@@ -1,0 +1,52 @@
+"""A Python function as a policy."""
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+
+from dsacc.envs import check_actions
+from dsacc.errors import ConfigError, DsaccError, ModelError, first_line
+from dsacc.play.adapters.base import Player, Rngs, actions_from
+from dsacc.system.imports import import_here
+from dsacc.system.types import Array
+
+Function = Callable[[Array], Any]
+
+
+class CallablePlayer(Player):
+    """`function(observations)`, given a batch [B, ...] of raw observations: actions [B], or scores [B, A] as floats.
+
+    Of scores, greedy takes the best and sampled draws from their softmax; actions are taken as they are.
+    """
+
+    def __init__(self, function: Function, name: str | None = None, actions: int | None = None) -> None:
+        kind = function if hasattr(function, "__qualname__") else type(function)
+        self.agent = name or f"{kind.__module__}:{kind.__qualname__}"
+        self.function, self._actions = function, actions
+
+    def check_fits(self, env: gym.Env[Any, Any]) -> None:
+        self._actions = check_actions(env)
+
+    def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
+        try:
+            answer = self.function(observations)
+        except DsaccError:
+            raise
+        except Exception as error:
+            raise ModelError(f"{self.agent} failed: {first_line(error)}") from error
+        return actions_from(answer, len(observations), self._actions, self.agent, rngs, greedy)
+
+
+def find_function(spec: str) -> CallablePlayer:
+    """`package.module:function`, looked for in the current folder too. Importing it runs it."""
+    module_name, _, path = spec.partition(":")
+    absent = f"there is no saved agent {spec!r}, nor a module {module_name!r} here or installed"
+    found: Any = import_here(module_name, absent)
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise ConfigError(f"the module {module_name!r} has no {path!r}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise ConfigError(f"{spec} is a {type(found).__name__}, not a function")
+    return CallablePlayer(found, spec)

@@ -1,0 +1,108 @@
+"""A policy as an ONNX graph, ours or anybody's. It holds no code, and no custom operators are loaded."""
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from dsacc.envs import check_actions
+from dsacc.errors import ModelError, first_line
+from dsacc.play.adapters.base import (
+    Player,
+    Rngs,
+    actions_from,
+    check_action_count,
+    fingerprint_of,
+    laid_out,
+    layout,
+    need,
+)
+from dsacc.system.types import Array
+
+_TYPES = {
+    "tensor(uint8)": np.uint8,
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+}
+
+
+class OnnxPlayer(Player):
+    """One input, the observations [B, ...]; the output named `logits`, else the first: floats [B, A] or actions [B].
+
+    Pictures go in as bytes 0 to 255, also where the input is float: scaling is the graph's own affair. A graph for a
+    fixed batch is fed in pieces of that size, the last one padded. Always on one thread of the CPU.
+    """
+
+    def __init__(self, source: str | Path | bytes, name: str | None = None) -> None:
+        """`source` is a file, or the bytes of one."""
+        self.agent = f"onnx:{name or ('graph' if isinstance(source, bytes) else Path(source).stem)}"
+        if not isinstance(source, bytes) and not Path(source).is_file():
+            raise ModelError(f"there is no file {source}")
+        self._session = _open(source, self.agent)
+        self.fingerprint = fingerprint_of([source if isinstance(source, bytes) else Path(source).read_bytes()])
+        inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
+        if len(inputs) != 1 or not inputs[0].shape or inputs[0].type not in _TYPES:
+            found = ", ".join(f"{i.name} {i.type} {i.shape}" for i in inputs) or "none"
+            raise ModelError(f"{self.agent} must have one input, a batch of observations; it has {found}")
+        self._input, self._dtype = inputs[0].name, np.dtype(_TYPES[inputs[0].type])
+        batch, *shape = inputs[0].shape
+        self._batch: int | None = batch if isinstance(batch, int) and batch > 0 else None
+        # Axes without a number are the graph's own affair.
+        self._shape: tuple[int, ...] | None = tuple(shape) if all(isinstance(n, int) for n in shape) else None
+        output = next((o for o in outputs if o.name == "logits"), outputs[0])
+        self._output = output.name
+        scores = len(output.shape or ()) == 2 and "int" not in output.type and isinstance(output.shape[1], int)
+        self._scores: int | None = output.shape[1] if scores else None
+        self._actions = self._scores
+        notes = self._session.get_modelmeta().custom_metadata_map
+        notes = notes if "dsacc" in notes else {}  # only `dsacc export` is known to write these
+        self.env = notes.get("env")
+        self.train_seed, self.step = _whole(notes.get("seed")), _whole(notes.get("step"))
+
+    def check_fits(self, env: gym.Env[Any, Any]) -> None:
+        if self._scores is not None:
+            check_action_count(self.agent, self._scores, env)
+        self._actions = check_actions(env)
+        shape, dtype = tuple(env.observation_space.shape or ()), env.observation_space.dtype
+        if self._shape is not None and layout(shape, self._shape) is None:
+            raise ModelError(f"{self.agent} sees observations of shape {self._shape}; this environment shows {shape}")
+        if self._dtype == np.uint8 and dtype != np.uint8:
+            raise ModelError(f"{self.agent} sees uint8; this environment shows {dtype}")
+
+    def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
+        return actions_from(self.answer(observations), len(observations), self._actions, self.agent, rngs, greedy)
+
+    def answer(self, observations: Array) -> Array:
+        """What the graph says to raw observations [B, ...]: floats [B, A], or actions [B]."""
+        seen = observations if self._shape is None else laid_out(observations, self._shape, self.agent)
+        seen = np.ascontiguousarray(seen, self._dtype)
+        size = self._batch or len(seen)
+        parts = []
+        for start in range(0, len(seen), size):
+            part = seen[start : start + size]
+            padded = np.concatenate([part, np.repeat(part[-1:], size - len(part), axis=0)])
+            try:
+                (answer,) = self._session.run([self._output], {self._input: padded})
+            except Exception as error:  # onnxruntime's errors have no common type
+                raise ModelError(f"{self.agent} failed on observations {padded.shape}: {first_line(error)}") from error
+            parts.append(np.asarray(answer)[: len(part)])
+        return np.concatenate(parts)
+
+
+def _open(source: str | Path | bytes, who: str) -> Any:
+    runtime = need("onnxruntime", "onnx")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # errors come as exceptions, and are told by us
+    try:
+        model = source if isinstance(source, bytes) else str(source)
+        return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise ModelError(f"{who} cannot be read as an ONNX graph ({first_line(error)})") from error
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() else None

@@ -1,0 +1,163 @@
+"""Models of Stable-Baselines3: DQN, PPO and A2C, and QR-DQN from sb3-contrib."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from dsacc.errors import BadInput, ModelError, first_line
+from dsacc.play.adapters.base import Player, Rngs, check_action_count, choose, fingerprint_of, laid_out, layout, need
+from dsacc.system.types import Array
+
+MODULES = {"DQN": "stable_baselines3", "PPO": "stable_baselines3", "A2C": "stable_baselines3", "QRDQN": "sb3_contrib"}
+
+
+class SB3Player(Player):
+    """A Stable-Baselines3 model, in memory or from its file.
+
+    Greedy is `model.predict(observation, deterministic=True)`. Sampled draws from the policy of PPO and A2C; DQN and
+    QR-DQN take a random action with probability `model.exploration_rate`, as their `predict` does. All draws come from
+    the rows' generators. What a VecNormalize did to observations is not in the model's file and is not repeated; nor
+    does the file say which environment it was trained on.
+    """
+
+    def __init__(self, model: Any) -> None:
+        names = [base.__name__ for base in type(model).__mro__]
+        self.algorithm = next((name for name in names if name in MODULES), "")
+        if not self.algorithm:
+            raise ModelError(f"a {names[0]} of Stable-Baselines3 cannot be evaluated; {_supported()} can")
+        self.agent = f"sb3:{self.algorithm}"
+        self.train_seed = model.seed
+        self.step = int(model.num_timesteps)
+        self.model = model
+        space, actions = model.observation_space, model.action_space
+        if not isinstance(actions, spaces.Discrete) or isinstance(space, (spaces.Dict, spaces.Tuple)):
+            raise ModelError(
+                f"{self.agent} needs Discrete actions and one array as observation, not {actions}, {space}"
+            )
+        self.actions = int(actions.n)
+        self.shape = tuple(space.shape or ())
+
+    @classmethod
+    def load(cls, path: str | Path, *, trust: bool = False, device: str = "cpu") -> "SB3Player":
+        """From a file of `model.save`; only with `trust`, since reading it can execute what it holds."""
+        path = _existing(Path(path))
+        if not trust:
+            raise ModelError(
+                f"{path} is a Stable-Baselines3 file: it holds pickles, and reading it executes any code put into it; "
+                "if you trust where it comes from, add --trust (in Python: trust=True)"
+            )
+        algorithm = algorithm_of(path)
+        need("stable_baselines3", "sb3")
+        kind = getattr(need(MODULES[algorithm], "sb3"), algorithm)
+        try:
+            player = cls(kind.load(path, device=device, custom_objects=_FOR_PLAY))
+        except BadInput:
+            raise
+        except Exception as error:  # anything may go wrong in another version's pickles
+            raise ModelError(f"{path} cannot be loaded as a {algorithm} ({first_line(error)})") from error
+        player.fingerprint = fingerprint_of([path.read_bytes()])
+        return player
+
+    def check_fits(self, env: gym.Env[Any, Any]) -> None:
+        check_action_count(self.agent, self.actions, env)
+        shape, wanted = tuple(env.observation_space.shape or ()), self.model.observation_space
+        if layout(shape, self.shape) is None:
+            raise ModelError(f"{self.agent} sees observations of shape {self.shape}; this environment shows {shape}")
+        if wanted.dtype == np.uint8 and env.observation_space.dtype != np.uint8:
+            raise ModelError(f"{self.agent} sees uint8; this environment shows {env.observation_space.dtype}")
+
+    def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
+        scores_BA = self.scores(observations)
+        if greedy or self.algorithm in ("PPO", "A2C"):
+            return choose(scores_BA, rngs, greedy)
+        best_B, epsilon = scores_BA.argmax(axis=1), float(self.model.exploration_rate)
+        return np.array(
+            [
+                int(rng.integers(self.actions)) if rng.random() < epsilon else int(best)
+                for best, rng in zip(best_B, rngs, strict=True)
+            ]
+        )
+
+    @torch.no_grad()
+    def scores(self, observations: Array) -> Array:
+        """The logits of PPO and A2C, the Q-values of DQN and QR-DQN, [B, A] in float64."""
+        policy = self.model.policy
+        policy.set_training_mode(False)
+        seen = torch.as_tensor(self._as_trained(observations), device=policy.device)
+        scores_BA: Array = self._scores(policy, seen).cpu().double().numpy()
+        return scores_BA
+
+    def _as_trained(self, observations: Array) -> Array:
+        """In the model's layout and type; bytes become [0, 1] where its space ends at 1."""
+        seen, space = laid_out(observations, self.shape, self.agent), self.model.observation_space
+        if (
+            seen.dtype == np.uint8
+            and isinstance(space, spaces.Box)
+            and space.dtype != np.uint8
+            and space.high.max() <= 1
+        ):
+            return (seen / 255).astype(space.dtype)
+        return seen.astype(space.dtype, copy=False)
+
+    def _scores(self, policy: Any, seen: torch.Tensor) -> torch.Tensor:
+        """Logits or Q-values [B, A]."""
+        if self.algorithm == "DQN":
+            scores: torch.Tensor = policy.q_net(seen)
+        elif self.algorithm == "QRDQN":
+            scores = policy.quantile_net(seen).mean(dim=1)  # [B, quantiles, A]
+        else:
+            scores = policy.get_distribution(seen).distribution.logits
+        return scores
+
+
+# Replaced while loading: memory and schedules that only training needs. A schedule is often a pickled function, which
+# another version of Python cannot read; a replay buffer of Atari's usual size would be 50 GB.
+_FOR_PLAY = {
+    "buffer_size": 1,
+    "n_steps": 1,
+    "n_envs": 1,
+    "optimize_memory_usage": False,
+    "learning_rate": 0.0,
+    "lr_schedule": None,
+    "clip_range": 0.2,
+    "exploration_schedule": None,
+    "tensorboard_log": None,
+    "ep_info_buffer": None,
+    "_last_obs": None,
+    "_last_original_obs": None,
+    "_last_episode_starts": None,
+}
+
+
+def algorithm_of(path: Path) -> str:
+    """DQN, QRDQN, PPO or A2C, from the names of the settings in the file; nothing is unpickled."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            data = json.loads(file.read("data"))
+        settings, policy = set(data), str(data["policy_class"].get("__module__", ""))
+    except (OSError, zipfile.BadZipFile, KeyError, ValueError, AttributeError, TypeError, RecursionError) as error:
+        raise ModelError(f"{path} is not a file of Stable-Baselines3's save ({first_line(error)})") from error
+    if "exploration_fraction" in settings:
+        return "QRDQN" if "n_quantiles" in settings else "DQN"
+    plain = not any(other in policy for other in ("recurrent", "maskable")) and "cg_max_steps" not in settings  # TRPO
+    if plain and "gae_lambda" in settings:
+        return "PPO" if "clip_range" in settings else "A2C"
+    raise ModelError(f"{path} holds a model that cannot be evaluated; {_supported()} can")
+
+
+def _supported() -> str:
+    return "DQN, PPO, A2C and QR-DQN"
+
+
+def _existing(path: Path) -> Path:
+    """SB3 leaves `.zip` away."""
+    for candidate in (path, path.with_name(path.name + ".zip")):
+        if candidate.is_file():
+            return candidate
+    raise ModelError(f"there is no file {path}")

@@ -1,0 +1,160 @@
+"""An agent's policy as an ONNX graph, for deployment: raw observations in, logits out.
+
+All that happens between the environment and the network is inside the graph. Before the file is written, the graph
+acts on random observations beside the agent itself.
+"""
+
+import io
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from dsacc import __version__
+from dsacc.dsac import DSAC
+from dsacc.envs import Observations
+from dsacc.errors import ModelError, first_line
+from dsacc.play.adapters import OnnxPlayer
+from dsacc.play.adapters.base import need
+from dsacc.system.files import write_atomically
+from dsacc.system.types import Array
+
+OPSET = 17  # onnxruntime 1.12 and newer
+COMPARED = 1_000  # random observations
+CHUNK = 100  # of them at once
+ROUNDING = 1e-4  # of the logits' size: more than float32 sums in another order differ by, less than any mistake
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written."""
+
+    path: Path
+    bytes: int
+    observation: str  # type and shape of the input
+    actions: int
+    ties: int  # of the compared observations: the two best actions so close that rounding decided between them
+
+
+def export_onnx(model: DSAC, path: str | Path) -> Exported:
+    """Write the policy to `path`: input `observation` [batch, ...] as the environment gives it (uint8 pictures,
+    float32 vectors, int64 indices), output `logits` [batch, actions].
+
+    Refuses to write a graph whose actions differ from the agent's on 1,000 random observations.
+    """
+    path = Path(path)
+    dtype, shape = _raw_type(model.observations), model.observations.raw_shape
+    example = random_observations(model.observations, 2, np.random.default_rng(0))
+    data = _graph(model, torch.as_tensor(example, device=model.learner.device).to(dtype))
+    ties = _compare(model, OnnxPlayer(data, path.stem))
+    write_atomically(path, data)
+    numbers = ", ".join(["batch", *map(str, shape)])
+    return Exported(path, len(data), f"{str(dtype).removeprefix('torch.')} [{numbers}]", model.learner.actions, ties)
+
+
+class _Policy(nn.Module):
+    """From raw observations to logits."""
+
+    def __init__(self, model: DSAC) -> None:
+        super().__init__()
+        learner = model.learner  # the exporter asks for the weights of attributes
+        self.actor, self.critics = learner.target_actor or learner.actor, learner.critics
+        self.target_critics = learner.target_critics
+        self.learner, self.encode = model.learner, _encoder(model.observations)
+
+    def forward(self, observation: Tensor) -> Tensor:
+        return self.learner.policy_logits(self.encode(observation))
+
+
+def _graph(model: DSAC, example: Tensor) -> bytes:
+    onnx = need("onnx", "onnx")
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch says that it prefers its exporter that needs two packages more
+        torch.onnx.export(
+            _Policy(model),
+            (example,),
+            buffer,  # type: ignore[arg-type]  # a file in memory will do
+            dynamo=False,
+            opset_version=OPSET,
+            input_names=["observation"],
+            output_names=["logits"],
+            dynamic_axes={"observation": {0: "batch"}, "logits": {0: "batch"}},
+        )
+    graph = onnx.load_model_from_string(buffer.getvalue())
+    c = model.config
+    notes = {"dsacc": __version__, "agent": c.agent, "env": c.env, "seed": str(c.seed), "step": str(model.step)}
+    onnx.helper.set_model_props(graph, notes)
+    try:
+        onnx.checker.check_model(graph, full_check=True)
+    except onnx.checker.ValidationError as error:
+        raise ModelError(f"this agent cannot be written as a valid ONNX graph ({first_line(error)})") from error
+    data: bytes = graph.SerializeToString(deterministic=True)
+    return data
+
+
+def _raw_type(observations: Observations) -> torch.dtype:
+    if observations.spec.kind == "discrete":
+        return torch.int64
+    return torch.uint8 if observations.space.dtype == np.uint8 else torch.float32
+
+
+def _encoder(observations: Observations) -> Callable[[Tensor], Tensor]:
+    """`Observations.encode` with tensors, so that it can be part of a graph."""
+    space, shape = observations.space, observations.raw_shape
+    if isinstance(space, spaces.Discrete):
+        return lambda x: x[:, None] - int(space.start)
+    if isinstance(space, spaces.MultiDiscrete):
+        starts = torch.as_tensor(np.asarray(space.start, np.int64).reshape(-1))
+        return lambda x: x.flatten(1) - starts.to(x.device)
+    if not observations.is_image:
+        scale = float(np.float32(1 / 255)) if space.dtype == np.uint8 else 1.0
+        return lambda x: x.flatten(1).float() * scale
+    if len(shape) == 2:
+        return lambda x: x[:, None]
+    channel_first = shape[-3] < shape[-1]
+    if len(shape) == 3:
+        return (lambda x: x) if channel_first else (lambda x: x.permute(0, 3, 1, 2))
+    if channel_first:
+        return lambda x: x.flatten(1, 2)
+    return lambda x: x.permute(0, 1, 4, 2, 3).flatten(1, 2)
+
+
+def _compare(model: DSAC, player: OnnxPlayer) -> int:
+    """Act on random observations beside the agent; returns how often rounding decided between two best actions."""
+    rng, ties = np.random.default_rng(0), 0
+    for _ in range(COMPARED // CHUNK):
+        seen = random_observations(model.observations, CHUNK, rng)
+        ours_BA, theirs_BA = model.logits(seen), player.answer(seen)
+        allowed_B1 = ROUNDING * np.abs(ours_BA).max(axis=1, keepdims=True).clip(min=1)
+        if theirs_BA.shape != ours_BA.shape or not (np.abs(ours_BA - theirs_BA) <= allowed_B1).all():
+            raise ModelError(
+                "the ONNX graph of this agent disagrees with it on a random observation, so nothing was written; "
+                "please report it, with the versions of torch and onnxruntime"
+            )
+        ties += int((ours_BA.argmax(axis=1) != theirs_BA.argmax(axis=1)).sum())
+    return ties
+
+
+def random_observations(observations: Observations, count: int, rng: np.random.Generator) -> Array:
+    """Raw observations [count, ...]: indices of their space, vectors of many sizes, pictures of patches and noise."""
+    space, shape = observations.space, observations.raw_shape
+    if isinstance(space, spaces.Discrete):
+        return rng.integers(space.start, space.start + space.n, count)
+    if isinstance(space, spaces.MultiDiscrete):
+        return rng.integers(space.start, np.asarray(space.start) + space.nvec, (count, *shape))
+    if isinstance(space, spaces.MultiBinary):
+        return rng.integers(0, 2, (count, *shape))
+    each = (count,) + (1,) * len(shape)
+    if space.dtype != np.uint8:
+        return (rng.normal(size=(count, *shape)) * 10 ** rng.uniform(-1, 1, each)).astype(np.float32)
+    picture = rng.random((count, *(-(-n // 7) for n in shape)), np.float32)
+    for axis, n in enumerate(shape, start=1):
+        picture = picture.repeat(7, axis).take(range(n), axis)
+    noise = rng.random((count, *shape), np.float32)
+    return (255 * rng.random(each) * (0.7 * picture + 0.3 * noise)).astype(np.uint8)

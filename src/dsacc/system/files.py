@@ -1,0 +1,89 @@
+"""Files that are written whole or not at all, and read only if nothing about them is odd."""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import Any
+
+from dsacc.errors import RunError
+from dsacc.system.text import size
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """All of the bytes, or the file as it was; on the disk when this returns."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            write_synced(beside, data)
+            os.replace(beside, path)
+            sync_folder(path.parent)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise disk_error(error, path, len(data)) from error
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(path: Path) -> None:
+    """A rename is on the disk only once its folder is."""
+    if os.name != "posix":
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def disk_error(error: OSError, path: Path, needed: int) -> RunError:
+    """A sentence for a write that failed; on a full disk it says how much is needed."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        folder = next(p for p in path.parents if p.exists())
+        free = shutil.disk_usage(folder).free
+        return RunError(
+            f"the disk of {path} is full: {size(needed)} are needed and {size(free)} are free; make room and give the "
+            "same command again, nothing that was saved is lost"
+        )
+    return RunError(f"{path} cannot be written ({error.strerror or error})")
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a regular file; a link, a device or anything else is refused."""
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise RunError(f"{path} is not a regular file")
+            return file.read()
+    except OSError as error:
+        raise RunError(f"{path} cannot be read ({error.strerror or error})") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object, or a sentence."""
+    return parse_json(read_file(path), path)
+
+
+def parse_json(data: bytes, path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{path} cannot be read as JSON ({error})") from error
+    if not isinstance(content, dict):
+        raise RunError(f"{path} does not hold a JSON object")
+    return content

@@ -1,0 +1,127 @@
+"""What a person sees while a run goes on: a live bar on a terminal, plain lines elsewhere."""
+
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from dsacc.system.text import readable
+
+SHOWN = ("return", "entropy", "alpha", "lambda", "lambda_1", "lambda_2")
+
+
+def describe(row: Mapping[str, Any], shown: Sequence[str] = SHOWN) -> str:
+    """`return 132.4  entropy 0.41  alpha 0.12  lambda 0.30`: the figures worth watching, as far as there are any."""
+    return "  ".join(f"{name} {readable(row[name])}" for name in shown if row.get(name) is not None)
+
+
+class Watcher(Protocol):
+    """Told of every step, and of every row of metrics."""
+
+    def step(self, step: int) -> None: ...
+    def row(self, row: Mapping[str, Any]) -> None: ...
+    def close(self) -> None: ...
+
+
+class Silent:
+    """Shows nothing."""
+
+    def step(self, step: int) -> None:
+        pass
+
+    def row(self, row: Mapping[str, Any]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Lines:
+    """Twenty lines a run, or four an evaluation, for logs and pipes."""
+
+    def __init__(self, total: int, start: int = 0, unit: str = "steps") -> None:
+        self.total, self.start, self.unit = total, start, unit
+        self.mark = (start, time.monotonic())  # speed is counted from here
+        self.every = max((total - start) // (20 if unit == "steps" else 4), 1)
+        self.latest: dict[str, Any] = {}
+
+    def step(self, step: int) -> None:
+        if (step - self.start) % self.every == 0 or step == self.total:
+            (before, then), now = self.mark, time.monotonic()
+            speed = (step - before) / max(now - then, 1e-9)
+            if self.unit == "steps":  # random steps at the start are far faster than those that learn
+                self.mark = (step, now)
+            left = (self.total - step) / max(speed, 1e-9)
+            where = f"{self.unit.removesuffix('s')} {step:,}/{self.total:,}"
+            line = f"{where}  {speed:,.{_digits(speed)}f} {self.unit}/s  {left:,.0f} s left  {describe(self.latest)}"
+            print(line.rstrip(), file=sys.stderr, flush=True)
+
+    def row(self, row: Mapping[str, Any]) -> None:
+        self.latest |= {k: v for k, v in row.items() if v is not None}
+
+    def close(self) -> None:
+        pass
+
+
+def _digits(speed: float) -> int:
+    return 0 if speed >= 10 else 1
+
+
+class _Speed(ProgressColumn):
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
+
+    def render(self, task: Task) -> Text:
+        speed = task.speed or 0
+        return Text(f"{speed:,.{_digits(speed)}f} {self.unit}/s")
+
+
+class _WithFigures(Progress):
+    """A bar with a line of figures below it, so that both fit a narrow terminal."""
+
+    figures = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield self.make_tasks_table(self.tasks)
+        if self.figures:
+            yield Text(self.figures)
+
+
+class Bar:
+    """A live bar: step, steps/s, time left, and below it the latest figures."""
+
+    def __init__(self, total: int, start: int = 0, label: str = "", unit: str = "steps") -> None:
+        self.progress = _WithFigures(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+            _Speed(unit),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        self.progress.start()
+        self.task = self.progress.add_task(label, total=total, completed=start)
+        self.latest: dict[str, Any] = {}
+        self.every = max(total // 1000, 1)
+
+    def step(self, step: int) -> None:
+        if step % self.every == 0:
+            self.progress.update(self.task, completed=step)
+
+    def row(self, row: Mapping[str, Any]) -> None:
+        self.latest |= {k: v for k, v in row.items() if v is not None}
+        self.progress.figures = describe(self.latest)
+        self.progress.update(self.task, completed=row["step"])
+
+    def close(self) -> None:
+        self.progress.stop()
+
+
+def watcher(total: int, start: int = 0, label: str = "", unit: str = "steps") -> Watcher:
+    """A bar where a person watches, lines where not."""
+    return Bar(total, start, label, unit) if sys.stderr.isatty() else Lines(total, start, unit)

@@ -1,0 +1,45 @@
+"""Numbers, sizes, times and names as people read them."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known name that is most like what was written; None where none is."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
+
+
+def readable(x: float, digits: int = 3) -> str:
+    """`0.0123`, `132`, `10,463`: a few digits, and no exponent where a person expects a score."""
+    return f"{x:,.0f}" if 999.5 <= abs(x) < 1e9 else f"{x:.{digits}g}"
+
+
+def size(count: int) -> str:
+    """`7.07 GB`, `1.5 MB`, `12 KB`."""
+    return (
+        f"{count / 1e9:.2f} GB"
+        if count >= 1e8
+        else f"{count / 1e6:.1f} MB"
+        if count >= 1e5
+        else f"{count / 1e3:.0f} KB"
+    )
+
+
+def duration(seconds: float) -> str:
+    """`45 s`, `12 min`, `3.4 h`, `5.1 days`."""
+    for limit, unit, name in ((100, 1, "s"), (6_000, 60, "min")):
+        if seconds < limit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86_400:.1f} days"
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def printable(value: Any, most: int = 2_000) -> str:
+    """Text without control characters, lone surrogates and marks that turn its direction."""
+    text = "".join(c if c.isprintable() else " " for c in str(value)[:most]).strip()
+    return text + ("…" if len(str(value)) > most else "")

@@ -1,0 +1,41 @@
+"""How many threads this process uses."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dsacc.errors import ConfigError
+
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
+
+
+@contextmanager
+def using_threads(threads: int) -> Iterator[None]:
+    """So many of torch's threads inside, and as many as before after it.
+
+    Inside, numbers below 1e-38 are taken for 0, where the processor can: Adam's moments of weights that get no gradient
+    fade through them, and arithmetic with them made its step three times slower. (Afterwards they count again, torch's
+    default; there is no way to ask what was set before.)
+    """
+    import torch
+
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise ConfigError(f"threads must be a whole number of at least 1, not {threads!r}")
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+        torch.set_num_threads(before)
+
+
+def use_one_thread() -> None:
+    """One thread a run: results do not depend on the machine, and runs side by side do not fight."""
+    os.environ.update(ONE_THREAD)
+    import cv2
+    import torch
+
+    torch.set_num_threads(1)
+    cv2.setNumThreads(1)

@@ -1,0 +1,1 @@
+"""The training loop, its random streams, and the session that ties it to a run folder."""

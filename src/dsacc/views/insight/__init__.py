@@ -1,0 +1,5 @@
+"""What goes on in an agent at a state: its policy, its critics' policy, Q and lambda; and what lambda's clip does."""
+
+from dsacc.views.insight.look import Insight, consult, lambdas_under_noise, look, understand
+
+__all__ = ["Insight", "consult", "lambdas_under_noise", "look", "understand"]

@@ -1,0 +1,136 @@
+"""What an agent's networks say of a state: the actor, the critics, the policy they imply, and lambda with and without
+its clip. What a video draws beside the picture, and what the clip figure is made of."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dsacc.agent.constraint import Term, constraint_terms, exact, noise_shape
+from dsacc.config import Config
+from dsacc.dsac import DSAC
+from dsacc.errors import ModelError
+from dsacc.maths import boltzmann
+from dsacc.system.types import Array
+
+FREE = (-1e4, 1e4)  # lambda's bounds where it is not clipped; a root beyond them is one that does not exist
+TIE = 1e-9  # probabilities closer than this share of the larger are one
+
+
+@dataclass(frozen=True)
+class Insight:
+    """What is known at each of B states, in float64. K constraints: none for DSAC, two for DSAC-MV.
+
+    Where `unclipped_BA` is None there is no such policy: without a constraint, with a fixed lambda, which nobody
+    solves, and with two constraints, which are solved on [0, 1]^2 only.
+    """
+
+    policy_BA: Array  # pi_phi, the actor
+    q_BA: Array  # the critics, combined
+    surrogate_BA: Array  # pi_theta = softmax(Q / alpha)
+    alpha: float
+    names: tuple[str, ...]  # of the constraints: "mean", "variance"
+    target_BK: Array  # what the constraints ask for: E[f] at most this, f = Q or (Q - mu_phi + eps)^2
+    lambda_BK: Array  # inside [0, 1], as an update would have it
+    clipped_BA: Array | None  # the constrained policy at that lambda; None without a constraint
+    root_B: Array | None  # lambda without the clip, inside FREE
+    unclipped_BA: Array | None  # the constrained policy there
+
+    @property
+    def best_B(self) -> Array:
+        """The action that the critics value most."""
+        best: Array = self.q_BA.argmax(axis=1)
+        return best
+
+    @property
+    def kept(self) -> tuple[Array, Array] | None:
+        """Whether that action is still a most probable one with the clip, and without: see `keeps`."""
+        if self.clipped_BA is None or self.unclipped_BA is None:
+            return None
+        return keeps(self.q_BA, self.clipped_BA), keeps(self.q_BA, self.unclipped_BA)
+
+    @property
+    def reached_B(self) -> Array | None:
+        """Whether any lambda meets the target. The mean of Q under a policy lies between the least and the largest Q,
+        so a target that noise has moved outside is met by none, and the unclipped lambda runs away."""
+        return None if self.root_B is None else (self.root_B > FREE[0]) & (self.root_B < FREE[1])
+
+
+def keeps(q_BA: Array, policy_BA: Array) -> Array:
+    """Whether the action of the highest Q is a most probable one. [B, A], [B, A] -> [B].
+
+    A tie keeps it: at lambda_1 = 1 the mean-constrained policy is uniform, and has lost its preference but not turned
+    it round.
+    """
+    at_best_B = np.take_along_axis(policy_BA, q_BA.argmax(axis=1)[:, None], axis=1)[:, 0]
+    kept: Array = at_best_B >= policy_BA.max(axis=1) * (1 - TIE)
+    return kept
+
+
+def look(model: DSAC, observation: Any, *, noise: Any = None) -> Insight:
+    """What `model` makes of one observation or a batch of them; a single one is a batch of 1.
+
+    `noise`, standard normal, of shape [B] (or [B, A] with `perturbation` "weights" or "values"), is what an update
+    would draw; without it the targets are not perturbed. Nothing is drawn here, and the model is left as it was.
+    """
+    drawn = None if noise is None else torch.as_tensor(noise, dtype=torch.float64)
+    return understand(model.config, *consult(model, observation), drawn)
+
+
+def consult(model: DSAC, observation: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Q and the actor's probabilities, [B, A], and the temperature, in float64: all that the rest follows from."""
+    encoded = torch.from_numpy(model.observations.encode(observation)).to(model.learner.device)
+    pi_BA = torch.softmax(exact(model.learner.policy_logits(encoded)), dim=-1)
+    return exact(model.learner.q_values(encoded)), pi_BA, exact(model.learner.alpha)
+
+
+def understand(config: Config, q_BA: Tensor, pi_BA: Tensor, alpha: Tensor, noise: Tensor | None = None) -> Insight:
+    """The same from Q, the actor's probabilities and the temperature. [B, A], [B, A], [] -> Insight."""
+    q_BA, pi_BA, alpha = exact(q_BA), exact(pi_BA), exact(alpha)
+    temperature = alpha.clamp(min=1e-30)  # 0 is allowed without a constraint: then the surrogate is the argmax
+    wanted = noise_shape(config, *q_BA.shape)
+    if noise is None:
+        noise = torch.zeros(wanted, dtype=torch.float64)  # no noise, in every reading of where it goes
+    elif noise.shape[1:] != wanted[1:] or noise.dim() != len(wanted) or noise.shape[0] not in (1, len(q_BA)):
+        raise ModelError(f"noise of shape {tuple(noise.shape)} does not fit; these states want {wanted}")
+    terms = constraint_terms(config, q_BA, pi_BA, temperature, noise)
+    tempered = temperature if config.multiplier_form == "tempered" else torch.ones(())
+    free = None
+    if len(terms) == 1 and config.fixed_lambda is None:
+        free = constraint_terms(config, q_BA, pi_BA, temperature, noise, FREE)
+    return Insight(
+        policy_BA=pi_BA.numpy(),
+        q_BA=q_BA.numpy(),
+        surrogate_BA=boltzmann(q_BA, temperature).numpy(),
+        alpha=float(alpha),
+        names=tuple(t.name for t in terms),
+        target_BK=_columns([t.target_B for t in terms], len(q_BA)),
+        lambda_BK=_columns([t.lam_B for t in terms], len(q_BA)),
+        clipped_BA=_constrained(q_BA, terms, tempered).numpy() if terms else None,
+        root_B=free[0].lam_B.numpy() if free else None,
+        unclipped_BA=_constrained(q_BA, free, tempered).numpy() if free else None,
+    )
+
+
+def lambdas_under_noise(config: Config, q_BA: Tensor, pi_BA: Tensor, alpha: Tensor, noise_N: Array) -> Array:
+    """Lambda of each state under each of N draws of noise, [N] or [N, A] standard normal. -> [B, N, K].
+
+    Training perturbs the targets, and without noise lambda_1 is 0 everywhere: this is what an update would find.
+    """
+    count, draws = len(q_BA), len(noise_N)
+    noise = torch.from_numpy(np.tile(noise_N, (count,) + (1,) * (noise_N.ndim - 1)))
+    q_BA, pi_BA = q_BA.repeat_interleave(draws, dim=0), pi_BA.repeat_interleave(draws, dim=0)
+    terms = constraint_terms(config, q_BA, pi_BA, alpha, noise)
+    return _columns([t.lam_B for t in terms], count * draws).reshape(count, draws, len(terms))
+
+
+def _constrained(q_BA: Tensor, terms: list[Term], temperature: Tensor) -> Tensor:
+    """pi(a|s) ∝ exp((Q - sum_k lambda_k f_k) / T): each constraint's policy, and that of both."""
+    return boltzmann(q_BA - sum((t.lam_B[:, None] * t.f_BA for t in terms), torch.zeros_like(q_BA)), temperature)
+
+
+def _columns(rows: list[Tensor], count: int) -> Array:
+    stacked: Array = torch.stack(rows, dim=1).numpy() if rows else np.zeros((count, 0))
+    return stacked

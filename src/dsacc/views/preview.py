@@ -1,0 +1,168 @@
+"""The paper's picture of its shifts: games beneath each other, shifts side by side, and what the agent gets of them."""
+
+import io
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dsacc.envs import Env, Observations, make_env
+from dsacc.errors import ConfigError
+from dsacc.shifts import MODES, Shift, as_level, find_kind
+from dsacc.shifts.layout import Layout
+from dsacc.system.files import write_atomically
+from dsacc.system.types import Array
+
+SHIFTS = ("snow", "rain", "fog")
+STEPS = 150  # random agent steps before the picture is taken
+STRIP = 4  # successive frames in a cell, where modes are compared: as many as an agent's stack has
+WIDE, NARROW = 336, 168  # pixels of a picture's width: 84 x 4 and 84 x 2
+FEW = 6  # columns that are drawn wide
+GAP, SEAM, MARGIN, LINE = 12, 4, 44, 30  # pixels between cells, within them, left of them, and of a line of text
+DPI = 100
+
+
+@dataclass(frozen=True)
+class _Cell:
+    colour: list[Array]  # [H, W, 3], oldest first
+    agent: list[Array]  # the same frames where the network gets something else of them, or none
+
+
+def preview(
+    envs: Sequence[str],
+    out: str | Path,
+    *,
+    shifts: Sequence[str] = SHIFTS,
+    severities: Sequence[str | int] = ("paper",),
+    mode: str = "independent",
+    modes: bool = False,
+    seed: int = 0,
+    steps: int = STEPS,
+) -> Path:
+    """Draw `envs` (rows) under `shifts` at `severities` (columns), the clean picture first, into a PNG file.
+
+    Above is the screen in colour; below, where it is another, the picture that the network gets, pixel by pixel. With
+    `modes` there is a row for each mode, and a cell shows four successive frames. All cells show the same moment of
+    the same game, after `steps` random steps.
+    """
+    out = Path(out)
+    if out.suffix.lower() != ".png":
+        raise ConfigError(f"the preview is a PNG file, so its name ends in .png, unlike {out.name!r}")
+    if steps < 0:
+        raise ConfigError(f"--steps must be at least 0, not {steps}")
+    if seed < 0:
+        raise ConfigError(f"--seed must be at least 0, not {seed}")
+    if mode not in MODES:
+        raise ConfigError(f"mode is {', '.join(MODES[:-1])} or {MODES[-1]}, not {mode!r}")
+    columns = [(find_kind(shift).name, as_level(severity) or "paper") for shift in shifts for severity in severities]
+    for name in envs:
+        _require_pictures(name)
+    frames, rows = STRIP if modes else 1, []
+    for name in envs:
+        clean = _play(make_env(name), seed, steps, frames)
+        for how in MODES if modes else (mode,):
+            shifted = [
+                _play(Shift(make_env(name), kind, severity, how, seed), seed, steps, frames)
+                for kind, severity in columns
+            ]
+            rows.append((f"{name}, {how}" if modes else name, [clean, *shifted]))
+    several = len(severities) > 1 or list(severities) != ["paper"]
+    titles = ["clean", *(f"{kind.replace('_', ' ')}{f', {level}' if several else ''}" for kind, level in columns)]
+    write_atomically(out, _draw(rows, titles, frames))
+    return out
+
+
+def _require_pictures(name: str) -> None:
+    env = make_env(name)
+    try:
+        if not Observations(env.observation_space).is_image:
+            raise ConfigError(f"{name} shows its agent numbers and no pictures of uint8, so there is nothing to see")
+    finally:
+        env.close()
+
+
+def _play(env: Env, seed: int, steps: int, frames: int) -> _Cell:
+    """The last `frames` frames of `steps` random steps. The game and its actions are those of the seed."""
+    on_screen = hasattr(env.unwrapped, "lens")
+    layout = Layout(tuple(env.observation_space.shape or ()))
+    colour: deque[Array] = deque(maxlen=frames)
+    agent: deque[Array] = deque(maxlen=frames)
+
+    def look(observation: Any) -> None:
+        newest = _rgb(layout.split(observation)[-1])
+        agent.append(newest)
+        screen: Any = env.render() if on_screen else newest
+        colour.append(screen)
+
+    env.action_space.seed(seed)
+    look(env.reset(seed=seed)[0])
+    for _ in range(max(steps, frames - 1)):
+        observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        if terminated or truncated:
+            observation, _ = env.reset()
+        look(observation)
+    env.close()
+    return _Cell(list(colour), list(agent) if on_screen else [])
+
+
+def _rgb(picture: Array) -> Array:
+    return np.broadcast_to(picture, (*picture.shape[:2], 3))
+
+
+def _draw(rows: list[tuple[str, list[_Cell]]], titles: list[str], frames: int) -> bytes:
+    """Pictures pixel by pixel, enlarged by whole factors; only the text is matplotlib's."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    target = WIDE if frames == 1 and len(titles) <= FEW else NARROW
+    cells = [[_paste(cell, target) for cell in row] for _, row in rows]
+    width = max(cell.shape[1] for row in cells for cell in row)
+    heights = [max(cell.shape[0] for cell in row) for row in cells]
+    total = (sum(heights) + GAP * len(rows) + 2 * LINE, MARGIN + (width + GAP) * len(titles))
+    canvas = np.full((*total, 3), 255, np.uint8)
+    figure = Figure(figsize=(total[1] / DPI, total[0] / DPI), dpi=DPI)
+    FigureCanvasAgg(figure)
+
+    def write(text: str, x: float, y: float, size: float, **how: Any) -> None:
+        figure.text(x / total[1], 1 - y / total[0], text, fontsize=size, va="center", **how)
+
+    size = min(15, width / max(map(len, titles)))  # points: a letter is about as many pixels wide
+    for j, title in enumerate(titles):
+        write(title, MARGIN + j * (width + GAP) + width / 2, LINE / 2, size, ha="center")
+    y = LINE
+    for (label, _), row, height in zip(rows, cells, heights, strict=True):
+        write(label, MARGIN / 2, y + height / 2, 15, ha="center", rotation=90)
+        for j, cell in enumerate(row):
+            x = MARGIN + j * (width + GAP) + (width - cell.shape[1]) // 2
+            canvas[y : y + cell.shape[0], x : x + cell.shape[1]] = cell
+        y += height + GAP
+    below = any(cell.agent for _, row in rows for cell in row)
+    what = "above: the screen; below: what the agent gets" if below else "what the agent gets"
+    write(what + (f", {frames} successive frames" if frames > 1 else ""), MARGIN, y + LINE / 2 - GAP / 2, 11, ha="left")
+    figure.figimage(canvas)
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=DPI)
+    return file.getvalue()
+
+
+def _paste(cell: _Cell, target: int) -> Array:
+    """The frames of a cell side by side, those of the agent beneath them, each as near to `target` pixels wide as a
+    whole factor brings it, on white."""
+    strips = []
+    for pictures in (cell.colour, cell.agent):
+        if pictures:
+            factor = max(target // pictures[0].shape[1], 1)
+            large = [picture.repeat(factor, 0).repeat(factor, 1) for picture in pictures]
+            bar = np.full((large[0].shape[0], SEAM, 3), 255, np.uint8)
+            strips.append(np.hstack([part for picture in large for part in (picture, bar)][:-1]))
+    width = max(strip.shape[1] for strip in strips)
+    out = np.full((sum(len(strip) + SEAM for strip in strips) - SEAM, width, 3), 255, np.uint8)
+    y = 0
+    for strip in strips:
+        x = (width - strip.shape[1]) // 2
+        out[y : y + len(strip), x : x + strip.shape[1]] = strip
+        y += len(strip) + SEAM
+    return out

@@ -1,0 +1,5 @@
+"""The page of a study: what was found first, then everything it rests on."""
+
+from dsacc.views.report.page import write_report
+
+__all__ = ["write_report"]

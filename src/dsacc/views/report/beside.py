@@ -1,0 +1,56 @@
+"""The folder beside a page. A list of what was written is kept in it, so that the next page can take away what it no
+longer has, and nothing that is not a page's."""
+
+import hashlib
+import json
+from pathlib import Path
+
+from dsacc.system.files import write_atomically
+
+LIST = "manifest.json"
+ROOMS = ("figures", "tables")
+
+
+class Beside:
+    """Files that belong to a page. `write` and `adopt` them, then `settle`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._made: dict[str, str] = {}  # "figures/clip.svg": its sha256
+
+    def write(self, name: str, data: bytes) -> None:
+        write_atomically(self.path / name, data)
+        self._made[name] = _hash(data)
+
+    def adopt(self, name: str) -> None:
+        """A file that someone else has written here for the page."""
+        self._made[name] = _hash((self.path / name).read_bytes())
+
+    def settle(self) -> None:
+        """Remove what an earlier page wrote and this one did not, unless it was changed since; keep the new list."""
+        for name, written in self._earlier().items():
+            path = self.path / name
+            if name not in self._made and self._is_own(name) and _hash(path.read_bytes()) == written:
+                path.unlink()
+        write_atomically(self.path / LIST, (json.dumps(self._made, indent=1, sort_keys=True) + "\n").encode())
+
+    def _earlier(self) -> dict[str, str]:
+        """The list of the page before; a damaged one is none, and then nothing is removed."""
+        try:
+            content = json.loads((self.path / LIST).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        found = content if isinstance(content, dict) else {}
+        return {name: written for name, written in found.items() if isinstance(written, str)}
+
+    def _is_own(self, name: str) -> bool:
+        """A plain file in one of our rooms: the list may come from anyone, and leads nowhere else."""
+        room, _, file = name.partition("/")
+        if room not in ROOMS or Path(file).name != file or file in ("", ".", "..") or "\0" in file or "\\" in file:
+            return False
+        path = self.path / room / file
+        return path.is_file() and not path.is_symlink() and not path.parent.is_symlink()
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

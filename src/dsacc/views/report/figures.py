@@ -1,0 +1,144 @@
+"""The figures of the page, from numbers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dsacc.analysis.results import Results
+from dsacc.analysis.statistics import Estimate
+from dsacc.analysis.summary import Summary
+from dsacc.system.text import readable
+from dsacc.views.report.drawing import INK, Drawing, Style, finish, new_figure
+from dsacc.views.report.verdict import Claim, said, shown
+
+Styles = Mapping[str, Style]
+NAME = 26  # letters of a name on an axis
+FEW = 6  # agents, up to which bands and shades can be told apart
+
+
+def improvement_figure(name: str, title: str, claims: Mapping[str, list[Claim]], styles: Styles) -> Drawing | None:
+    """P(agent beats the baseline) with its interval, a row for each condition; 0.5 says nothing."""
+    made = {agent: [c for c in cs if c.estimate is not None] for agent, cs in claims.items()}
+    conditions = list(dict.fromkeys(c.condition for cs in claims.values() for c in cs))
+    points = [
+        (conditions.index(c.condition), agent, c.estimate) for agent, cs in made.items() for c in cs if c.estimate
+    ]
+    if not any(e.low is not None for _, _, e in points):
+        return None  # of one run against another it is 0 or 1
+    figure, axis, handles = _dots(points, conditions, list(claims), styles)
+    axis.axvline(0.5, color=INK, linewidth=1)
+    axis.set_xlim(-0.02, 1.02)
+    axis.set_xlabel("probability of improvement")
+    words = "; ".join(f"{shown(a)}, {conditions[i]}: {_words(e)}" for i, a, e in points)
+    return finish(figure, name, title, f"{title}. {words}.", handles)
+
+
+def gap_figure(name: str, title: str, results: Results, summary: Summary, styles: Styles) -> Drawing | None:
+    """What each shift costs: clean minus shifted, the same trained agents on both sides."""
+    shifted = [c for c in results.conditions if not c.clean]
+    names = [said(results, c) for c in shifted]
+    points = [
+        (shifted.index(line.condition), line.agent, line.gap)
+        for line in summary.lines
+        if line.condition is not None and line.gap is not None
+    ]
+    if not points:
+        return None
+    figure, axis, handles = _dots(points, names, results.agents, styles)
+    axis.axvline(0, color=INK, linewidth=1)
+    axis.set_xlabel("clean minus shifted")
+    words = "; ".join(f"{shown(a)}, {names[i]}: {_words(e)}" for i, a, e in points)
+    return finish(figure, name, title, f"{title}. {words}.", handles)
+
+
+def severity_figures(prefix: str, summary: Summary, styles: Styles) -> list[Drawing]:
+    """Mean score over severity, a figure for each shift that was tested at several."""
+    kinds = list(dict.fromkeys((c.shift, c.mode) for c in summary.curves))
+    drawn = []
+    for i, (shift, mode) in enumerate(kinds):
+        figure, axis = new_figure()
+        handles, words = [], []
+        for curve in summary.curves:
+            if (curve.shift, curve.mode) != (shift, mode):
+                continue
+            look = styles[curve.agent].line
+            handles += axis.plot(curve.levels, curve.scores, **look, linewidth=1.6, markersize=4.5)
+            handles[-1].set_label(short_name(curve.agent))
+            words.append(f"{shown(curve.agent)} from {readable(curve.scores[0])} to {readable(curve.scores[-1])}")
+        levels = sorted({level for c in summary.curves for level in c.levels})
+        axis.set_xticks(levels, ["clean" if level == 0 else str(level) for level in levels])
+        axis.set_xlabel("severity")
+        title = f"{shift}, {mode}" if len({m for _, m in kinds}) > 1 else shift
+        drawn.append(finish(figure, f"{prefix}-{i}", title, f"Score under {title}: {'; '.join(words)}.", handles))
+    return drawn
+
+
+def profile_figures(prefix: str, results: Results, summary: Summary, styles: Styles) -> list[Drawing]:
+    """Share of runs above each normalised score, a figure for each condition; none of fewer than three runs."""
+    if not summary.scales:
+        return []
+    drawn = []
+    for i, condition in enumerate(results.conditions):
+        runs = {a: _runs(results, summary, condition, a) for a in results.agents}
+        runs = {agent: scores for agent, scores in runs.items() if len(scores) > 2}
+        if not runs:
+            continue
+        top = max(1e-6, *(float(s.max()) for s in runs.values()))
+        taus = np.linspace(min(0.0, *(float(s.min()) for s in runs.values())), top * 1.02, 41)
+        figure, axis = new_figure()
+        handles, words = [], []
+        for agent in runs:
+            estimates = summary.profile(agent, condition, taus) or []
+            look = styles[agent].line
+            value = [e.value for e in estimates]
+            handles += axis.plot(taus, value, **look, linewidth=1.6, markersize=4, markevery=8, label=short_name(agent))
+            if all(e.low is not None for e in estimates) and len(runs) <= FEW:
+                low, high = [e.low or 0.0 for e in estimates], [e.high or 0.0 for e in estimates]
+                axis.fill_between(taus, low, high, color=look["color"], alpha=0.16, linewidth=0)
+            words.append(f"{shown(agent)}: half of its runs above {float(np.median(runs[agent])):.3g}")
+        axis.set_ylim(-0.02, 1.02)
+        axis.set_xlabel("normalised score τ (up: share of runs above it)")
+        title = said(results, condition)
+        drawn.append(finish(figure, f"{prefix}-{i}", f"Profile, {title}", f"{title}. {'; '.join(words)}.", handles))
+    return drawn
+
+
+def _runs(results: Results, summary: Summary, condition: Any, agent: str) -> Any:
+    scores = [summary.normalise(g, results.paired([condition], agent, g))[:, 0] for g in summary.games]
+    return np.concatenate([*scores, np.array([])])
+
+
+def _dots(
+    points: Sequence[tuple[int, str, Estimate]], names: Sequence[str], agents: Sequence[str], styles: Styles
+) -> tuple[Any, Any, list[Any]]:
+    """Points with intervals, a row of them for each name, the agents beside each other within it."""
+    present = [a for a in agents if any(agent == a for _, agent, _ in points)]
+    left = min(0.2 + 0.08 * max(len(cut(name)) for name in names), 1.9)
+    figure, axis = new_figure(height=0.6 + len(names) * (0.2 + 0.13 * len(present)), left=left)
+    handles: dict[str, Any] = {}
+    for row, agent, e in points:
+        look = styles[agent]
+        y = row + (present.index(agent) - (len(present) - 1) / 2) * 0.7 / max(len(present), 2)
+        if e.low is not None and e.high is not None:
+            axis.plot([e.low, e.high], [y, y], color=look.colour, linewidth=1.6, solid_capstyle="butt")
+        (handles[agent],) = axis.plot(
+            [e.value], [y], color=look.colour, marker=look.line["marker"], markersize=5, linestyle="none"
+        )
+        handles[agent].set_label(short_name(agent))
+    axis.set_yticks(range(len(names)), [cut(name) for name in names])
+    axis.set_ylim(len(names) - 0.5, -0.5)
+    axis.grid(axis="y", visible=False)
+    return figure, axis, [handles[a] for a in present]
+
+
+def _words(e: Estimate) -> str:
+    return f"{e.value:.2f}" + ("" if e.low is None or e.high is None else f", {e.low:.2f} to {e.high:.2f}")
+
+
+def short_name(agent: str) -> str:
+    return cut(shown(agent))
+
+
+def cut(text: str) -> str:
+    return text if len(text) <= NAME else text[: NAME - 1] + "…"

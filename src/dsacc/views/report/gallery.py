@@ -1,0 +1,99 @@
+"""Pictures that are made for the page: the games in their weather, and the paper's clip figure from a real state."""
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dsacc.analysis.results import Condition
+from dsacc.errors import DsaccError
+from dsacc.shifts import find_kind
+from dsacc.views.insight.clip import clip_figure_data, draw_clip
+from dsacc.views.preview import preview
+from dsacc.views.report.data import Study
+from dsacc.views.report.drawing import Drawing, finish
+
+WIDTH = 1_000  # pixels of a picture in the page; the file beside it has all of them
+Clip = Callable[[Path], tuple[Any, str]]  # of a run folder: a matplotlib figure, and a sentence about it
+TRIES, STATES = 3, 100  # runs that are asked for the clip figure, and states that each is looked at in
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture inside the page."""
+
+    name: str
+    alt: str
+    source: str  # data:
+    width: int
+    height: int
+
+
+def weather(names: Mapping[str, str], conditions: Sequence[Condition], folder: Path, notes: list[str]) -> list[Picture]:
+    """Each game (with its name for files), clean and under the shifts. One that cannot be drawn here is a note."""
+    shifts = [s for s in dict.fromkeys(c.shift for c in conditions if not c.clean) if _drawable(s)]
+    levels = list(dict.fromkeys(c.severity for c in conditions if c.severity is not None))
+    chosen = ["paper"] if "paper" in levels or not levels else [levels[len(levels) // 2]]
+    found = []
+    for game, slug in names.items() if shifts else ():
+        path = folder / f"weather-{slug}.png"
+        try:
+            preview([_safe(game)], path, shifts=shifts, severities=chosen)
+            found.append(_embed(path, path.stem, game, ["clean", *shifts]))
+        except Exception as error:  # a game that is not installed, no pictures, anything an environment may raise
+            notes.append(f"No picture of {game}: {error}")
+    return found
+
+
+def _drawable(shift: str) -> bool:
+    try:
+        find_kind(shift, "picture")
+    except DsaccError:
+        return False
+    return True
+
+
+def _safe(env: str) -> str:
+    """A name with a colon would import a module of the folder's choice."""
+    if ":" in env:
+        raise ValueError("its name asks for a module to be loaded")
+    return env
+
+
+def _embed(path: Path, name: str, game: str, columns: Sequence[str]) -> Picture:
+    import cv2
+
+    pixels = cv2.imread(str(path))
+    if pixels is None:
+        raise ValueError("the picture cannot be read back")
+    if pixels.shape[1] > WIDTH:
+        height = round(pixels.shape[0] * WIDTH / pixels.shape[1])
+        pixels = cv2.resize(pixels, (WIDTH, height), interpolation=cv2.INTER_AREA)
+    done, data = cv2.imencode(".webp", pixels, [cv2.IMWRITE_WEBP_QUALITY, 80])
+    if not done:
+        raise ValueError("the picture cannot be packed")
+    text = base64.b64encode(data.tobytes()).decode()
+    alt = f"{game}, from left to right: {', '.join(columns)}"
+    return Picture(name, alt, f"data:image/webp;base64,{text}", pixels.shape[1], pixels.shape[0])
+
+
+def clip_of(run: Path) -> tuple[Any, str]:
+    """The clip figure of a run folder, and what it shows in a sentence."""
+    data = clip_figure_data(run, steps=STATES)
+    return draw_clip(data), data.sentence
+
+
+def clip_drawing(study: Study, clip: Clip, notes: list[str]) -> tuple[Drawing, str] | None:
+    """From the first finished run with a mean constraint, else a variance constraint, that has such a state to show."""
+    wanted = [r for kind in ("mean", "variance") for r in study.runs if r.config.get("constraint") == kind]
+    why = ""
+    for run in [r for r in wanted if r.state == "finished" and ":" not in str(r.config.get("env"))][:TRIES]:
+        try:
+            figure, sentence = clip(run.path)
+            title = f"With and without the clip of λ: {run.game}, seed {run.seed}"
+            return finish(figure, "clip", title, sentence), f"{sentence} From {run.name}."
+        except Exception as error:  # a run without its agent, a game that is not installed
+            why = f"No clip figure of {run.name}: {error}"
+    notes += [why] if why else []
+    return None

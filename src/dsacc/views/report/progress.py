@@ -1,0 +1,184 @@
+"""Figures of training: curves over steps, with the values that can be read along them, and what λ does at the end."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dsacc.analysis.references import scale
+from dsacc.system.text import readable
+from dsacc.views.report.data import Study
+from dsacc.views.report.drawing import COLOURS, INK, Drawing, finish, new_figure
+from dsacc.views.report.figures import FEW, Styles, short_name
+from dsacc.views.report.series import Curve, at_the_end, check_curves, curves
+from dsacc.views.report.verdict import shown
+
+STRETCHES = 100  # of a thin line: two points each are more than a figure's width shows
+READ = 100  # steps at which a figure's values can be read in the page; the CSV file has all
+DIAGNOSTICS = (
+    ("error", "Expected-value error |E_φ[Q] - μ_θ|", ("expected_error",)),
+    ("lambda", "λ, mean over states", ("lambda", "lambda_1")),
+    ("lambda2", "λ₂ (variance), mean over states", ("lambda_2",)),
+    ("entropy", "Entropy of the policy", ("entropy",)),
+    ("q", "Q, mean over states and actions", ("q_mean",)),
+    ("lower", "Share of states with λ at 0", ("lambda_at_lower", "lambda_at_lower_1")),
+    ("upper", "Share of states with λ at 1", ("lambda_at_upper", "lambda_at_upper_1")),
+)
+WHOLE = ("lambda", "lower", "upper")  # drawn from 0 to 1, the bounds: closer in, a flat line would look like a change
+SHARES = (("lambda", "lambda_1"), ("lambda_at_lower", "lambda_at_lower_1"), ("lambda_at_upper", "lambda_at_upper_1"))
+
+
+def learning_figures(study: Study, styles: Styles, slugs: Mapping[str, str]) -> dict[str, Drawing]:
+    """Return of training games, a figure a game, with what random and human players score where that fits."""
+    drawn = {}
+    for game, slug in slugs.items():
+        if found := curves(study.runs, study.agents, game, "return"):
+            known, top = scale(game), max(float(c.mean.max()) for c in found)
+            marks = {} if known is None else {"random": known.random}
+            marks |= {known.top_name: known.top} if known is not None and known.top <= 1.3 * top else {}
+            drawn[game] = training_figure(f"learning-{slug}", game, found, styles, marks)
+    return drawn
+
+
+def check_figures(study: Study, styles: Styles, slugs: Mapping[str, str]) -> dict[str, list[Drawing]]:
+    """Scores of tests during training, by game; on the clean screen the return of training games beside them."""
+    drawn: dict[str, list[Drawing]] = {}
+    for i, (game, condition, policy) in enumerate(study.checked):
+        found = check_curves(study.runs, study.agents, game, condition, policy)
+        under = curves(study.runs, [c.agent for c in found], game, "return") if condition == "clean" else []
+        title = f"{game}, tests with {policy} actions" + ("" if condition == "clean" else f", {condition}")
+        figure = training_figure(f"tests-{slugs[game]}-{i}", title, found, styles, under=under)
+        drawn.setdefault(game, []).append(figure)
+    return drawn
+
+
+def diagnostic_figures(study: Study, styles: Styles, slugs: Mapping[str, str]) -> list[tuple[str, list[Drawing]]]:
+    """The paper's diagnostic curves and λ at its bounds, game by game."""
+    diagnostics = []
+    for game, slug in slugs.items():
+        drawn = []
+        for key, title, keys in DIAGNOSTICS:
+            if found := curves(study.runs, study.agents, game, *keys):
+                bounds = (-0.02, 1.02) if key in WHOLE else None
+                drawn.append(training_figure(f"{key}-{slug}", title, found, styles, bounds=bounds))
+        ends = {a: [at_the_end(study.runs, a, game, *keys) for keys in SHARES] for a in study.agents}
+        means = {a: [float(np.mean(x)) for x in xs] for a, xs in ends.items() if all(xs)}
+        if means:
+            drawn.append(multiplier_figure(f"multiplier-{slug}", "λ in the last tenth of training", means))
+        diagnostics += [(game, drawn)] if drawn else []
+    return diagnostics
+
+
+def training_figure(
+    name: str,
+    title: str,
+    curves: Sequence[Curve],
+    styles: Styles,
+    marks: Mapping[str, float] | None = None,
+    under: Sequence[Curve] = (),
+    bounds: tuple[float, float] | None = None,
+) -> Drawing:
+    """Mean over seeds of the moving averages, shaded by the standard deviation between them; thin: each seed, raw.
+    `under` are curves to compare with: their means alone, dotted. `bounds` are the vertical axis', else the data's."""
+    figure, axis = new_figure()
+    if bounds is not None:
+        axis.set_ylim(*bounds)
+    for curve in under:
+        dots = {"color": styles[curve.agent].colour, "linewidth": 1, "linestyle": (0, (1, 1.6))}
+        axis.plot(*_thinned(curve.steps, curve.mean), **dots)
+    for curve in curves:
+        look = styles[curve.agent].line
+        for seed in curve.seeds:
+            axis.plot(*_thinned(seed.steps, seed.raw), color=look["color"], linewidth=0.5, alpha=0.45)
+        if (curve.count > 1).any() and len(curves) <= FEW:
+            some = _some(len(curve.steps), STRETCHES)
+            low, high = (curve.mean - curve.std)[some], (curve.mean + curve.std)[some]
+            axis.fill_between(curve.steps[some], low, high, color=look["color"], alpha=0.16, linewidth=0)
+    handles = []
+    for curve in curves:
+        look = styles[curve.agent].line
+        steps, mean = _thinned(curve.steps, curve.mean)
+        look |= {"linewidth": 1.6, "markersize": 4, "markevery": max(math.ceil(len(steps) / 5), 1)}
+        handles += axis.plot(steps, mean, **look, label=short_name(curve.agent))
+    for text, value in (marks or {}).items():  # random at the right, where agents have left it; the other at the left
+        axis.axhline(value, color=INK, linewidth=0.8, linestyle=(0, (1, 2)))
+        place, side = (0.99, "right") if text == "random" else (0.01, "left")
+        axis.annotate(text, (place, value), xycoords=("axes fraction", "data"), ha=side, va="bottom", fontsize=8)
+    axis.set_xlabel("agent steps")
+    ends = "; ".join(f"{shown(c.agent)} {readable(float(c.mean[-1]))}" for c in curves)
+    values = _values(axis, curves, styles)
+    drawing = finish(figure, name, title, f"{title} over training. At the end: {ends}.", handles)
+    drawing.values = values
+    return drawing
+
+
+def _thinned(steps: Any, raw: Any) -> tuple[Any, Any]:
+    """No more points than can be seen: the ends of a long line, and of each stretch its lowest and its highest."""
+    if len(steps) <= 2 * STRETCHES:
+        return steps, raw
+    kept = {0, len(steps) - 1}
+    for part in np.array_split(np.arange(len(steps)), STRETCHES):
+        kept |= {int(part[raw[part].argmin()]), int(part[raw[part].argmax()])}
+    return steps[sorted(kept)], raw[sorted(kept)]
+
+
+def _some(count: int, most: int) -> Any:
+    """Places in a list of `count`, evenly, the first and the last among them; no more than `most`."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
+
+
+def _values(axis: Any, curves: Sequence[Curve], styles: Styles) -> dict[str, Any]:
+    """What stands at a step: the mean that is drawn and each seed's raw value, None where it logged none there. At most
+    `READ` steps, all of them logged ones. `box` is the panel: left, top, width and height as shares of the figure."""
+    steps = np.unique(np.concatenate([c.steps for c in curves]))
+    steps = steps[_some(len(steps), READ)]
+    at = axis.get_position()
+    return {
+        "box": [round(x, 4) for x in (at.x0, 1 - at.y1, at.width, at.height)],
+        "x": [float(f"{x:.7g}") for x in axis.get_xlim()],
+        "y": [float(f"{x:.5g}") for x in axis.get_ylim()],
+        "steps": [int(step) for step in steps],
+        "lines": [
+            {
+                "name": short_name(c.agent),
+                "ink": styles[c.agent].index % len(COLOURS),
+                "mean": _at(steps, c.steps, c.mean),
+                "raw": [_at(steps, s.steps, s.raw) for s in c.seeds],
+            }
+            for c in curves
+        ],
+    }
+
+
+def _at(steps: Any, own: Any, values: Any) -> list[float | None]:
+    known = dict(zip(own.tolist(), values.tolist(), strict=True))
+    return [None if (x := known.get(step)) is None else float(f"{x:.4g}") for step in steps.tolist()]
+
+
+def multiplier_figure(name: str, title: str, ends: Mapping[str, Sequence[float]]) -> Drawing:
+    """What λ does at the end of training, a bar an agent: the shares of states with λ at 0, between and at 1; a diamond
+    at its mean. `ends` has λ and the two shares."""
+    names = [short_name(agent) for agent in ends]
+    left = min(0.2 + 0.08 * max(map(len, names)), 1.9)
+    figure, axis = new_figure(height=0.6 + 0.26 * len(names), left=left)
+    handles = []
+    kinds = (("at 0", COLOURS[0], "////"), ("between", COLOURS[6], ""), ("at 1", COLOURS[1], "\\\\\\\\"))
+    for i, (label, colour, hatch) in enumerate(kinds):
+        shares = [(low, max(1 - low - high, 0.0), high) for _, low, high in ends.values()]
+        before, width = [sum(s[:i]) for s in shares], [s[i] for s in shares]
+        look = {"facecolor": f"{colour}", "alpha": 0.45, "hatch": hatch, "edgecolor": INK, "linewidth": 0.5}
+        handles.append(axis.barh(range(len(names)), width, 0.62, before, label=label, **look))
+    means = [lam for lam, _, _ in ends.values()]
+    look = {"color": INK, "marker": "D", "markersize": 6, "linestyle": "none", "markeredgecolor": "white"}
+    handles += axis.plot(means, range(len(names)), **look, label="mean λ")
+    axis.set_yticks(range(len(names)), names)
+    axis.set_ylim(len(names) - 0.5, -0.5)
+    axis.set_xlim(-0.02, 1.02)
+    axis.grid(axis="y", visible=False)
+    axis.set_xlabel("share of states; ◆ mean λ")
+    words = "; ".join(
+        f"{shown(a)}: λ {lam:.2f}, at 0 in {100 * low:.0f} %, at 1 in {100 * high:.0f} % of states"
+        for a, (lam, low, high) in ends.items()
+    )
+    return finish(figure, name, title, f"{title}. {words}.", handles)

@@ -1,0 +1,199 @@
+"""What the data do and do not show, in words. The rules are here, and nowhere else:
+
+| what there is | what is said |
+| --- | --- |
+| no game that both played | no data |
+| neither beats a random player on the clean screen, in any game | no skill |
+| one seed in some game | one seed: a count of wins, and nothing about other seeds |
+| the 95 % interval of P(X > Y) holds 0.5 | not decided |
+| it lies above (below) 0.5, fewer than ten seeds | a hint that X is better (worse): such intervals are too narrow |
+| it lies above (below) 0.5, ten seeds or more | X is better (worse) |
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dsacc.analysis.results import Condition, Results
+from dsacc.analysis.statistics import Estimate
+from dsacc.analysis.summary import Summary, interval_note
+from dsacc.config import AGENTS
+from dsacc.system.text import listed
+
+ENOUGH = 10  # seeds a game, from which on an interval is taken at its word
+PAPER_STEPS = 1_000_000
+MANY = 10  # comparisons, from which on luck is spoken of
+WORDS = {"id": "clean", None: "all together"}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One comparison: how it is called in a word, and a sentence."""
+
+    condition: str
+    agent: str
+    word: str  # better, worse, hint: better, hint: worse, not decided, one seed, no skill, no data
+    sentence: str
+    estimate: Estimate | None
+
+
+def shown(agent: str) -> str:
+    """`DSAC-M`, `DSAC-M, no noise`; names that are not the paper's stay as they are."""
+    first, comma, rest = agent.partition(",")
+    return (first.upper() if first in AGENTS else first) + comma + rest
+
+
+def capital(text: str) -> str:
+    """Names of the paper's agents within a sentence, as the paper writes them."""
+    return re.sub(r"\bdsac(-mv|-m|-v)?\b", lambda name: name[0].upper(), text)
+
+
+def judge(agent: str, baseline: str, condition: str, estimate: Estimate | None, games: int, skill: bool) -> Claim:
+    """The rules above, for one agent under one condition. `skill` is False only where neither of the two has any."""
+    x, y = shown(agent), shown(baseline)
+    among = "in its game" if games == 1 else f"over {games} games"
+    if estimate is None:
+        return Claim(condition, agent, "no data", f"{x} and {y} have no game in common here.", None)
+    if not skill:
+        words = f"Neither {x} nor {y} beats a random player on the clean screen: there is no skill to compare."
+        return Claim(condition, agent, "no skill", words, estimate)
+    p, low, high = estimate.value, estimate.low, estimate.high
+    if low is None or high is None:
+        won = _won(p, games, x, y) if games > 1 else _one_game(p, x, y)
+        return Claim(condition, agent, "one seed", f"{won} One seed says nothing about other seeds.", estimate)
+    figures = (
+        f"a run of {x} beats a run of {y} with probability {p:.2f}, 95 % interval {low:.2f} to {high:.2f}, {among}"
+    )
+    if low <= 0.5 <= high:
+        words = f"Not decided: {figures}. That holds 0.5: neither a difference nor its absence is shown."
+        return Claim(condition, agent, "not decided", words, estimate)
+    side = "better" if low > 0.5 else "worse"
+    if estimate.seeds < ENOUGH:
+        words = f"A hint that {x} is {side}: {figures}. {estimate.seeds} seeds are too few to settle it."
+        return Claim(condition, agent, f"hint: {side}", words, estimate)
+    return Claim(condition, agent, side, f"{x} is {side}: {figures}.", estimate)
+
+
+def _won(p: float, games: int, x: str, y: str) -> str:
+    return f"{x} did better than {y} in {p * games:.3g} of {games} games (a tie counts half)."
+
+
+def _one_game(p: float, x: str, y: str) -> str:
+    how = {0.0: "lower than", 0.5: "as high as", 1.0: "higher than"}.get(p)
+    if how is None:
+        return f"{x} did better than {y} in {100 * p:.0f} % of the comparisons (a tie counts half)."
+    return f"The run of {x} scored {how} the run of {y}."
+
+
+def claims(results: Results, summary: Summary) -> dict[str, list[Claim]]:
+    """For each agent but the baseline: a claim a condition, and one over all of them where there are several."""
+    asked: list[Condition | None] = [*results.conditions]
+    asked += [None] if len(results.conditions) > 1 else []
+    found: dict[str, list[Claim]] = {}
+    for agent in results.agents:
+        if agent == summary.baseline:
+            continue
+        for condition in asked:
+            name = WORDS[None] if condition is None else said(results, condition)
+            met = results.conditions if condition is None else [condition]
+            estimate = next(
+                (e.improvement for e in summary.lines if (e.condition, e.agent) == (condition, agent)), None
+            )
+            both = [g for g in results.games if len(results.paired(met, agent, g)) and _met(results, summary, met, g)]
+            skill = [summary.skill(a, g) is not False for a in (agent, summary.baseline) for g in both]
+            claim = judge(agent, summary.baseline, name, estimate, len(both), any(skill) or not both)
+            found.setdefault(agent, []).append(claim)
+    return found
+
+
+def said(results: Results, condition: Condition) -> str:
+    return WORDS["id"] if condition.clean else results.name(condition)
+
+
+def _met(results: Results, summary: Summary, conditions: Sequence[Condition], game: str) -> bool:
+    return len(results.paired(conditions, summary.baseline, game)) > 0
+
+
+def headline(agent: str, baseline: str, made: Iterable[Claim]) -> str:
+    """One sentence for an agent: what is said under which conditions."""
+    groups: dict[str, list[str]] = {}
+    for claim in made:
+        if claim.condition != WORDS[None]:
+            groups.setdefault(claim.word, []).append(claim.condition)
+    texts = {
+        "better": "better",
+        "worse": "worse",
+        "hint: better": "a hint that it is better",
+        "hint: worse": "a hint that it is worse",
+        "not decided": "not decided",
+        "one seed": "one seed, so nothing can be said",
+        "no skill": "no skill to compare",
+        "no data": "nothing to compare",
+    }
+    parts = [f"{texts[word]} ({listed(groups[word])})" for word in texts if word in groups]
+    return f"{shown(agent)} against {shown(baseline)}: {'; '.join(parts)}."
+
+
+def headlines(made: Mapping[str, Sequence[Claim]], baseline: str) -> list[str]:
+    """A sentence an agent; where three or more are undecided throughout, one for all of these, after the others."""
+    undecided = [agent for agent, cs in made.items() if {c.word for c in cs} == {"not decided"}]
+    if len(undecided) < 3:
+        undecided = []
+    lines = [headline(agent, baseline, cs) for agent, cs in made.items() if agent not in undecided]
+    if undecided:
+        names = "; ".join(map(shown, undecided))
+        lines.append(f"Not decided under any condition, against {shown(baseline)}: {names}.")
+    return lines
+
+
+def by_luck(made: Mapping[str, Sequence[Claim]]) -> list[str]:
+    """Many comparisons find something where there is nothing: one in twenty, at 95 %."""
+    count = sum(c.estimate is not None and c.estimate.low is not None for cs in made.values() for c in cs)
+    if count < MANY:
+        return []
+    return [
+        f"{count} comparisons are made here. If no agent differed from another, about one in twenty would look decided "
+        "by luck alone, and more with intervals that are too narrow."
+    ]
+
+
+def limits(results: Results, summary: Summary, steps: Sequence[int], paper: bool) -> list[str]:
+    """What these data cannot show. `steps` are the lengths of training; `paper` says that its figures stand beside."""
+    counts = [len(cell.seeds) for (_, agent, _), cell in results.cells.items() if None not in cell.seeds]
+    fewest = min(counts, default=0)
+    notes = []
+    if fewest == 1:
+        notes.append(interval_note(1) or "")
+    elif fewest and (note := interval_note(fewest, len(results.games))):
+        notes.append(note)
+    if fewest > 1:
+        notes.append("An interval speaks of other seeds of the same games: not of other games, nor of other weather.")
+    for agent, games in summary.no_skill.items():
+        if agent in (name for _, name, _ in results.cells):
+            where = "any of its games" if len(games) == len(results.games) > 1 else listed(games)
+            notes.append(
+                f"{shown(agent)} does not beat a random player in {where}, clean: no skill for a shift to take."
+            )
+    if paper and steps and max(steps) != PAPER_STEPS:
+        notes.append(
+            f"The paper's agents were trained for {PAPER_STEPS:,} steps, these for {max(steps):,}: the figures stand "
+            "beside each other and do not test each other."
+        )
+    return notes
+
+
+def disagreements(by_policy: dict[str, dict[str, list[Claim]]]) -> list[str]:
+    """Where the ways of playing lead to different words: a reader who looks at one must know."""
+    if len(by_policy) < 2:
+        return []
+    notes = []
+    (one, first), *others = by_policy.items()
+    for other, second in others:
+        words = {(c.agent, c.condition): c.word for made in second.values() for c in made}
+        for agent, made in first.items():
+            for c in made:
+                there = words.get((agent, c.condition))
+                if there is not None and there != c.word:
+                    about = f"{shown(agent)}, {c.condition}"
+                    notes.append(f"{about}: “{c.word}” with {one} actions, “{there}” with {other} ones.")
+    return notes

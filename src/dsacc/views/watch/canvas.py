@@ -1,0 +1,93 @@
+"""Text and boxes on an array, quickly: letters are drawn once and kept, as matplotlib needs 50 ms for a frame."""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from dsacc.system.types import Array
+
+Colour = tuple[int, int, int]
+
+# Okabe and Ito's colours, which the colour-blind tell apart, on a dark ground.
+GROUND, RAISED, TRACK = (22, 24, 29), (52, 58, 70), (38, 42, 51)
+WHITE, GREY = (240, 242, 246), (165, 172, 184)
+BLUE, ORANGE, GREEN = (86, 180, 233), (230, 159, 0), (0, 158, 115)
+
+
+def blank(height: int, width: int) -> Array:
+    out = np.empty((height, width, 3), np.uint8)
+    out[:] = GROUND
+    return out
+
+
+def box(canvas: Array, x: float, y: float, width: float, height: float, colour: Colour) -> None:
+    canvas[int(y) : int(y + height), int(x) : int(x + width)] = colour
+
+
+def write(
+    canvas: Array,
+    text: str,
+    x: float,
+    y: float,
+    size: int,
+    colour: Colour = WHITE,
+    *,
+    bold: bool = False,
+    at: float = 0,
+) -> None:
+    """`text` with the middle of its line at height y; x is its left end, its middle (`at` 0.5) or its right end (1)."""
+    mask = _mask(text, size, bold)
+    height, width = mask.shape[:2]
+    left, top = round(x - at * width), round(y - height / 2)
+    part = canvas[max(top, 0) : top + height, max(left, 0) : left + width]
+    mask = mask[max(-top, 0) :, max(-left, 0) :][: part.shape[0], : part.shape[1]]
+    if part.size:
+        part[:] = part + mask * (np.asarray(colour, np.float32) - part)
+
+
+def text_width(text: str, size: int, bold: bool = False) -> int:
+    width: int = _mask(text, size, bold).shape[1]
+    return width
+
+
+@lru_cache(maxsize=8192)
+def _mask(text: str, size: int, bold: bool) -> Array:
+    """How much of each pixel the letters cover, [H, W, 1] in [0, 1]; the height is the line's."""
+    from PIL import Image, ImageDraw
+
+    font = _font(size, bold)
+    ascent, descent = font.getmetrics()
+    picture = Image.new("L", (max(int(np.ceil(font.getlength(text))), 1), ascent + descent))
+    ImageDraw.Draw(picture).text((0, 0), text, fill=255, font=font)
+    return (np.asarray(picture, np.float32) / 255)[..., None]
+
+
+@lru_cache(maxsize=16)
+def _font(size: int, bold: bool) -> Any:
+    import matplotlib
+    from PIL import ImageFont
+
+    name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"  # comes with matplotlib, and has Greek
+    return ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name), size)
+
+
+def fitted(picture: Array, side: int) -> Array:
+    """A picture enlarged by the largest whole factor that keeps it within `side`, pixel by pixel; or made smaller."""
+    height, width = picture.shape[:2]
+    factor = side // max(height, width)
+    if factor >= 1:
+        large: Array = cv2.resize(picture, (width * factor, height * factor), interpolation=cv2.INTER_NEAREST)
+        return large
+    share = side / max(height, width)
+    target = max(round(width * share), 1), max(round(height * share), 1)
+    small: Array = cv2.resize(picture, target, interpolation=cv2.INTER_AREA)
+    return small
+
+
+def rgb(picture: Array) -> Array:
+    """[H, W], [H, W, 1] or [H, W, 3] -> [H, W, 3]."""
+    picture = picture[..., None] if picture.ndim == 2 else picture
+    return np.ascontiguousarray(np.broadcast_to(picture, (*picture.shape[:2], 3)))

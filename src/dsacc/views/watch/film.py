@@ -1,0 +1,150 @@
+"""Frames into a file, mp4 or gif, that is there whole or not at all."""
+
+import importlib.util
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from dsacc.errors import ConfigError, RunError
+from dsacc.system.files import disk_error
+from dsacc.system.text import size
+from dsacc.system.types import Array
+
+Add = Callable[[Array], None]
+
+EXTRA = "pip install 'dsacc[video]'"
+GIF_BYTES = 400 * 2**20  # of frames that a gif keeps in memory until it is written
+
+
+def has_ffmpeg() -> bool:
+    return importlib.util.find_spec("imageio_ffmpeg") is not None
+
+
+def check_file(out: str | Path) -> Path:
+    """The path, if a film can be written there; said before anything is played."""
+    path = Path(out)
+    if path.suffix.lower() not in (".mp4", ".gif"):
+        raise ConfigError(f"a video's name ends in .mp4 or .gif, unlike {path.name!r}")
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder; name a file")
+    if path.suffix.lower() == ".mp4" and not has_ffmpeg():
+        raise ConfigError(f"mp4 needs the package imageio-ffmpeg: {EXTRA}; or name a file that ends in .gif")
+    return path
+
+
+@contextmanager
+def film(path: Path, fps: float) -> Iterator[Add]:
+    """Gives a function that takes frames [H, W, 3] uint8, H and W even. When the block ends without an error the file
+    is moved to `path`; else nothing is left."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    kind: type[_Mp4] | type[_Gif] = _Mp4 if path.suffix.lower() == ".mp4" else _Gif
+    with _disk(path):  # before anything is played
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.touch()
+    made = kind(beside, fps)
+    try:
+        yield made.add
+        with _disk(path):
+            made.finish()
+            os.replace(beside, path)
+    finally:
+        made.stop()
+        beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def _disk(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(error, path, 0) from error
+
+
+class _Mp4:
+    """H.264 that every browser plays: yuv420p, the index in front. ffmpeg gets the frames through a pipe."""
+
+    def __init__(self, path: Path, fps: float) -> None:
+        self.path, self.fps = path, fps
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def add(self, frame: Array) -> None:
+        if self.process is None:
+            self.process = self._start(frame.shape[1], frame.shape[0])
+        try:
+            _pipe(self.process.stdin).write(np.ascontiguousarray(frame).data)
+        except BrokenPipeError:
+            self._check()
+            raise
+
+    def _start(self, width: int, height: int) -> subprocess.Popen[bytes]:
+        import imageio_ffmpeg
+
+        source = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {self.fps} -i -"
+        target = "-an -c:v libx264 -pix_fmt yuv420p -preset veryfast -crf 25 -threads 2 -movflags +faststart -f mp4"
+        command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-v", "error", *source.split(), *target.split()]
+        # A session of its own: Ctrl-C is for us, and we end it.
+        return subprocess.Popen(
+            [*command, str(self.path)], stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        )
+
+    def finish(self) -> None:
+        if self.process is not None:
+            _pipe(self.process.stdin).close()
+            self._check()
+
+    def _check(self) -> None:
+        assert self.process is not None
+        said = _pipe(self.process.stderr).read().decode(errors="replace").strip().splitlines()
+        if self.process.wait() != 0:
+            raise RunError(f"the video cannot be written (ffmpeg: {said[-1] if said else 'it stopped'})")
+
+    def stop(self) -> None:
+        if self.process is None:
+            return
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        for pipe in (self.process.stdin, self.process.stderr):
+            with suppress(BrokenPipeError):  # frames that nobody reads any more
+                _pipe(pipe).close()
+
+
+class _Gif:
+    """With the 256 colours of its first frame; for films of some seconds, as all frames are held until the end."""
+
+    def __init__(self, path: Path, fps: float) -> None:
+        self.path, self.fps = path, fps
+        self.frames: list[Any] = []
+
+    def add(self, frame: Array) -> None:
+        from PIL import Image
+
+        if (len(self.frames) + 1) * frame.shape[0] * frame.shape[1] > GIF_BYTES:
+            way = "a lower --max-steps or a file that ends in .mp4"
+            raise ConfigError(f"this gif passes {size(GIF_BYTES)} at frame {len(self.frames)}; take {way} ({EXTRA})")
+        picture = Image.fromarray(frame)
+        if not self.frames:
+            self.frames.append(picture.quantize(256, method=Image.Quantize.MEDIANCUT))
+        else:
+            self.frames.append(picture.quantize(palette=self.frames[0], dither=Image.Dither.NONE))
+
+    def finish(self) -> None:
+        if self.frames:
+            first, *rest = self.frames
+            duration = (
+                max(round(100 / self.fps), 2) * 10
+            )  # ms, in whole hundredths of a second; viewers slow less than 2
+            first.save(self.path, "GIF", save_all=True, append_images=rest, duration=duration, loop=0)
+
+    def stop(self) -> None:
+        self.frames.clear()
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    assert pipe is not None
+    return pipe

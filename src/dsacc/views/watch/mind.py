@@ -1,0 +1,104 @@
+"""What can be known of a player at a state: everything of our own agents, less of others'."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dsacc.agent.constraint import noise_shape
+from dsacc.dsac import DSAC
+from dsacc.maths import boltzmann
+from dsacc.play.adapters import BlindPlayer, CallablePlayer, OnnxPlayer, OwnPlayer, Player, RandomPlayer, SB3Player
+from dsacc.system.types import Array
+from dsacc.views.insight import consult, lambdas_under_noise
+
+DRAWS = 64  # of the constraint's noise, the same at every state: what moves is the state
+
+
+@dataclass(frozen=True)
+class Mind:
+    """At one state; None where it is not known."""
+
+    policy_A: Array | None = None  # how it chooses where it samples: the actor's pi_phi
+    surrogate_A: Array | None = None  # pi_theta = softmax(Q / alpha)
+    q_A: Array | None = None
+    alpha: float | None = None
+    lambda_KN: tuple[tuple[str, Array], ...] = ()  # each multiplier's name and its values under the draws of noise
+
+
+Reader = Callable[[Array], list[Mind]]  # observations [B, ...], after `act` was called with them, to B minds
+
+
+def listen(player: Player) -> tuple[Player, Reader]:
+    """The player to let play, and what reads it."""
+    if isinstance(player, OwnPlayer) and isinstance(player.model, DSAC):
+        return player, _reader_of(player.model)
+    if isinstance(player, OwnPlayer):
+        return player, lambda seen: [Mind(policy_A=row_A) for row_A in softmax(player.model.logits(seen))]
+    if isinstance(player, RandomPlayer):
+        return player, lambda seen: [Mind(policy_A=np.full(player.actions, 1 / player.actions))] * len(seen)
+    if isinstance(player, SB3Player):
+        if player.algorithm in ("PPO", "A2C"):
+            return player, lambda seen: [Mind(policy_A=row_A) for row_A in softmax(player.scores(seen))]
+        return player, lambda seen: [Mind(q_A=row_A) for row_A in player.scores(seen)]
+    if isinstance(player, OnnxPlayer):
+        return player, lambda seen: _from_answer(player.answer(seen), len(seen))
+    if isinstance(player, CallablePlayer):
+        return _overheard(player)
+    if isinstance(player, BlindPlayer):
+        inner, read = listen(player.player)
+        blind = BlindPlayer(inner)
+        return blind, lambda seen: read(blind.shown(seen))
+    return player, lambda seen: [Mind()] * len(seen)
+
+
+def _reader_of(model: DSAC) -> Reader:
+    c = model.config
+    draws = 1 if c.perturbation == "none" or c.fixed_lambda is not None else DRAWS
+    shape = noise_shape(c, 1, model.learner.actions)[1:]
+    noise = np.random.default_rng(0).standard_normal((draws, *shape))
+
+    names = ("mean", "variance") if c.constraint == "both" else (c.constraint,) if c.constraint else ()
+
+    def read(seen: Array) -> list[Mind]:
+        q_BA, pi_BA, alpha = consult(model, seen)
+        surrogate_BA = boltzmann(q_BA, alpha.clamp(min=1e-30))
+        lambda_BNK = lambdas_under_noise(c, q_BA, pi_BA, alpha, noise)
+        return [
+            Mind(
+                pi_BA[b].numpy(),
+                surrogate_BA[b].numpy(),
+                q_BA[b].numpy(),
+                float(alpha),
+                tuple((name, lambda_BNK[b, :, k]) for k, name in enumerate(names)),
+            )
+            for b in range(len(seen))
+        ]
+
+    return read
+
+
+def _overheard(player: CallablePlayer) -> tuple[Player, Reader]:
+    """A function is asked once a step, as in an evaluation: it may remember, or be slow."""
+    last: list[Any] = [None]
+
+    def function(observations: Array) -> Any:
+        last[0] = player.function(observations)
+        return last[0]
+
+    return CallablePlayer(function, player.agent), lambda seen: _from_answer(last[0], len(seen))
+
+
+def _from_answer(answer: Any, count: int) -> list[Mind]:
+    """Scores as a policy, which is how they are sampled from; actions say nothing of the others."""
+    scores = np.asarray(answer)[:count]
+    if scores.ndim == 2 and np.issubdtype(scores.dtype, np.floating) and np.isfinite(scores.max(axis=1)).all():
+        return [Mind(policy_A=row_A) for row_A in softmax(scores.astype(np.float64))]
+    return [Mind()] * count
+
+
+def softmax(scores_BA: Array) -> Array:
+    weights_BA = np.exp(scores_BA - scores_BA.max(axis=1, keepdims=True))
+    shares_BA: Array = weights_BA / weights_BA.sum(axis=1, keepdims=True)
+    return shares_BA

@@ -1,0 +1,192 @@
+"""One condition of a video: the picture at left; at right what the agent gets, what it would do, Q and lambda."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from dsacc.system.types import Array
+from dsacc.views.watch.canvas import (
+    BLUE,
+    GREEN,
+    GREY,
+    GROUND,
+    ORANGE,
+    RAISED,
+    TRACK,
+    WHITE,
+    blank,
+    box,
+    fitted,
+    rgb,
+    text_width,
+    write,
+)
+from dsacc.views.watch.mind import Mind
+
+SIDE = 420  # pixels of the picture's longer side, at most
+INFO = 340  # pixels of the column beside it
+PAD, HEADER, TITLE = 12, 40, 40
+LINE = 20  # of a line of the legend
+ROW = (18, 40)  # pixels of an action's row, least and most
+LAMBDA = 52  # pixels of a multiplier
+VIEW = 84  # pixels of the agent's own picture, at most; twice as many where its actions leave room
+ROOMY = 32  # pixels of a row that are left then
+SYMBOLS = {"mean": "λ₁", "variance": "λ₂"}
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a panel shows of one state."""
+
+    picture: Array  # in colour, as shifted
+    view: Array | None  # the newest picture that the agent gets, where it is another
+    mind: Mind
+    action: int | None  # the one it takes
+    score: float
+    step: int
+    ending: str = ""  # "game over", say
+
+
+class Panel:
+    """Draws moments. What stays the same is drawn once; `first` decides what there is to draw."""
+
+    def __init__(self, title: str, subtitle: str, actions: Sequence[str], first: Moment) -> None:
+        self.actions, mind = actions, first.mind
+        self.bars = [
+            (name, colour)
+            for name, colour in (("policy_A", BLUE), ("surrogate_A", ORANGE))
+            if getattr(mind, name) is not None
+        ]
+        self.has_q = mind.q_A is not None
+        picture = fitted(rgb(first.picture), SIDE)
+        legend = self._legend(mind, first.view is not None)
+        below = LAMBDA * len(mind.lambda_KN)
+
+        def block(view: int) -> int:  # above the actions, with the heading of their Q
+            return max(view, LINE * len(legend)) + LINE
+
+        sides = [0] if first.view is None else [2 * VIEW, VIEW]
+        room = [side for side in sides if block(side) + ROOMY * len(actions) + below <= picture.shape[0]]
+        self.view_side = (room or sides[-1:])[0]
+        above = block(self.view_side)
+        self.row = int(np.clip((picture.shape[0] - above - below) / len(actions), *ROW))
+        body = max(picture.shape[0], above + self.row * len(actions) + below)
+        self.left = PAD + picture.shape[1] + PAD  # of the column
+        self.height = HEADER + body + PAD
+        self.width = self.left + INFO + PAD
+        self.rows_at, self.lambda_at = HEADER + above, HEADER + body - below
+        self.name_size = 14 if self.row >= 22 else 12
+        self.bar_at = self.left + max(text_width(name, self.name_size, True) for name in actions) + 12
+        self.bar_width = self.left + INFO - self.bar_at - (66 if self.has_q else 4)
+        self.template = self._draw_template(title, subtitle, legend)
+
+    def _legend(self, mind: Mind, seen: bool) -> list[tuple[str, tuple[int, int, int] | None]]:
+        lines: list[tuple[str, tuple[int, int, int] | None]] = []
+        names = {"policy_A": "actor π" if self.has_q else "policy", "surrogate_A": "critic softmax(Q/α)"}  # noqa: RUF001
+        lines += [(names[name], colour) for name, colour in self.bars]
+        if mind.alpha is not None:
+            lines.append((f"α {mind.alpha:.3g}", None))  # noqa: RUF001
+        lines = lines or [("its policy is not known", None)]
+        return [*lines, ("◂ what it gets", None)] if seen else lines
+
+    def _draw_template(self, title: str, subtitle: str, legend: list[tuple[str, tuple[int, int, int] | None]]) -> Array:
+        out = blank(self.height, self.width)
+        write(out, title, PAD, HEADER / 2, 18, bold=True)
+        write(out, subtitle, PAD + text_width(title, 18, True) + 10, HEADER / 2 + 1, 14, GREY)
+        x = self.left + (self.view_side + 12 if self.view_side else 0)
+        for i, (text, colour) in enumerate(legend):
+            y = HEADER + LINE * i + 10
+            if colour is not None:
+                box(out, x, y - 5, 10, 10, colour)
+            write(out, text, x + 16, y, 12, GREY)
+        if self.has_q:
+            write(out, "Q", self.left + INFO, self.rows_at - 8, 12, GREY, at=1)
+        for i in range(len(self.actions)):
+            box(out, self.bar_at, self._row_y(i) + 3, self.bar_width, self.row - 6, TRACK)
+        return out
+
+    def _row_y(self, i: int) -> int:
+        return self.rows_at + self.row * i
+
+    def draw(self, moment: Moment) -> Array:
+        out = self.template.copy()
+        picture = fitted(rgb(moment.picture), SIDE)
+        if moment.ending:
+            picture = picture // 3 + np.asarray(GROUND, np.uint8) // 2
+            write(picture, moment.ending, picture.shape[1] / 2, picture.shape[0] / 2, 22, bold=True, at=0.5)
+        out[HEADER : HEADER + picture.shape[0], PAD : PAD + picture.shape[1]] = picture
+        if moment.view is not None:
+            view = fitted(rgb(moment.view), self.view_side)
+            out[HEADER : HEADER + view.shape[0], self.left : self.left + view.shape[1]] = view
+        right = self.left + INFO
+        write(out, f"step {moment.step:,}", right, HEADER / 2 + 1, 14, GREY, at=1)
+        write(out, f"score {_score(moment.score)}", right - 84, HEADER / 2, 18, bold=True, at=1)
+        self._draw_actions(out, moment)
+        for k, (name, values_N) in enumerate(moment.mind.lambda_KN):
+            self._draw_lambda(out, self.lambda_at + LAMBDA * k, SYMBOLS[name], values_N)
+        return out
+
+    def _draw_actions(self, out: Array, moment: Moment) -> None:
+        mind = moment.mind
+        thick = (self.row - 6) // max(len(self.bars), 1)
+        for i, name in enumerate(self.actions):
+            y, chosen = self._row_y(i), i == moment.action
+            if chosen:
+                box(out, self.left - 4, y, INFO + 8, self.row, RAISED)
+                box(out, self.bar_at, y + 3, self.bar_width, self.row - 6, TRACK)
+            write(out, name, self.left, y + self.row / 2, self.name_size, WHITE if chosen else GREY, bold=chosen)
+            for k, (field, colour) in enumerate(self.bars):
+                share_A = getattr(mind, field)
+                if share_A is not None:
+                    box(out, self.bar_at, y + 3 + k * thick, round(self.bar_width * float(share_A[i])), thick, colour)
+            if mind.q_A is not None:
+                text = _number(float(mind.q_A[i]))
+                write(out, text, self.left + INFO, y + self.row / 2, self.name_size, WHITE if chosen else GREY, at=1)
+
+    def _draw_lambda(self, out: Array, y: int, symbol: str, values_N: Array) -> None:
+        """A track from 0 to 1 with a stroke for each draw of the noise, and their mean."""
+        mean, x, width = float(values_N.mean()), self.left + 4, INFO - 8
+        write(out, f"{symbol} {mean:.2f}", self.left, y + 18, 14, bold=True)
+        if len(values_N) > 1:
+            shares = f"at 0: {(values_N == 0).mean():.0%}   at 1: {(values_N == 1).mean():.0%}"
+            shares += f"   of {len(values_N)} draws of noise"
+            write(out, shares, self.left + INFO, y + 18, 12, GREY, at=1)
+        box(out, x, y + 30, width, 16, TRACK)
+        box(out, x, y + 34, round(width * mean), 8, GREEN)
+        for value in np.unique(np.round(values_N * (width - 2)).astype(int)):
+            box(out, x + value, y + 31, 2, 14, GREY)
+        for end in (-2, width):  # the bounds
+            box(out, x + end, y + 27, 2, 22, WHITE)
+
+
+def _score(value: float) -> str:
+    return f"{value:,.0f}" if value == round(value) else f"{value:,.1f}"
+
+
+def _number(value: float) -> str:
+    size = abs(value)
+    return f"{value:.3f}" if size < 10 else f"{value:.2f}" if size < 100 else f"{value:.4g}"
+
+
+def arrange(title: str, panels: Sequence[Array]) -> Array:
+    """A title, and the panels beside each other, from three on in two rows. Height and width are even."""
+    columns = min(len(panels), 2)
+    height, width = (max(p.shape[axis] for p in panels) for axis in (0, 1))
+    rows = -(-len(panels) // columns)
+    total, across = TITLE + rows * height, columns * width
+    out = _ground(title, total + total % 2, across + across % 2).copy()
+    for i, panel in enumerate(panels):
+        y, x = TITLE + (i // columns) * height, (i % columns) * width
+        out[y : y + panel.shape[0], x : x + panel.shape[1]] = panel
+    return out
+
+
+@lru_cache(maxsize=4)
+def _ground(title: str, height: int, width: int) -> Array:
+    out, size = blank(height, width), 18
+    while size > 10 and text_width(title, size) > width - 2 * PAD:
+        size -= 1
+    write(out, title, PAD, TITLE / 2 + 2, size, GREY)
+    return out

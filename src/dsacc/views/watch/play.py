@@ -1,0 +1,226 @@
+"""Plays the games that an evaluation plays, and draws them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from dsacc.config import AGENTS
+from dsacc.envs import Observations, action_names, env_name, make_env
+from dsacc.errors import ConfigError, EnvError
+from dsacc.play.adapters import Player, as_player
+from dsacc.play.rollout import BATCH, Game, Job, conditions_of
+from dsacc.play.store import Trial
+from dsacc.shifts import Severity
+from dsacc.shifts.layout import Layout
+from dsacc.system.progress import watcher
+from dsacc.system.threads import using_threads
+from dsacc.system.types import Array
+from dsacc.views.watch.film import check_file, film
+from dsacc.views.watch.mind import Mind, Reader, listen
+from dsacc.views.watch.panel import Moment, Panel, arrange
+
+Env = gym.Env[Any, Any]
+
+MOST = 4  # conditions in one video
+MAX_STEPS = 1_000  # agent steps of a game that are shown
+HOLD = 1.0  # seconds that a game's last picture stays
+FPS = 15.0  # where the environment does not say
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A video, and what is to be seen in it."""
+
+    path: Path
+    frames: int
+    fps: float
+    size: tuple[int, int]  # width, height
+    shifts: tuple[str, ...]
+    scores: dict[str, list[float]]  # by shift, of each game; of a game that was cut, until then
+    steps: dict[str, list[int]]
+    cut: bool  # whether any game would have gone on
+
+
+def watch(
+    agent: Any,
+    env: str | Callable[[], Env] | None = None,
+    *,
+    out: str | Path,
+    shifts: Sequence[str] | None = None,
+    severity: Severity | str = "paper",
+    mode: str = "independent",
+    where: str | None = None,
+    policy: str = "greedy",
+    episodes: int = 1,
+    seed: int = 0,
+    max_steps: int = MAX_STEPS,
+    fps: float | None = None,
+    trust: bool = False,
+    threads: int = 1,
+    progress_bar: bool = False,
+) -> Watched:
+    """Write a video of `agent` playing under each of `shifts` (up to four, side by side) to `out`, .mp4 or .gif.
+
+    `agent`, `env` and the conditions are those of `evaluate`, and so are the games: the same seed shows the games that
+    it scored. By default pictures are shown clean and under snow. A game is shown for `max_steps` agent steps at most;
+    `fps` is frames a second, by default as many as the environment makes.
+    """
+    path = check_file(out)
+    for name, value in (("episodes", episodes), ("max_steps", max_steps)):
+        if value < 1:
+            raise ConfigError(f"{name} must be at least 1, not {value}")
+    if fps is not None and not 1 <= fps <= 120:
+        raise ConfigError(f"fps must be 1 to 120, not {fps:g}")
+    if seed < 0:
+        raise ConfigError(f"seed must be at least 0, not {seed}")
+    player, read = listen(as_player(agent, env=env, trust=trust))
+    source = env if env is not None else player.env
+    if source is None:
+        raise ConfigError(f"{player.agent} does not say which environment it was trained on; name one")
+    make, first = _with_pictures(source)
+    try:
+        player.check_fits(first)
+        if shifts is None:
+            shifts = ("id", "snow") if Observations(first.observation_space).is_image else ("id",)
+        trials = list(conditions_of(first, shifts, severity, mode, where, policy))
+        if len(trials) > MOST:
+            raise ConfigError(f"at most {MOST} conditions fit into a video, not {len(trials)}")
+        speed = float(fps or first.metadata.get("render_fps") or FPS)
+        name = source if isinstance(source, str) else player.env or env_name(first)
+        names = action_names(first)
+    finally:
+        first.close()
+    games = [Game(make(), trial, seed) for trial in trials]
+    show = _Show(player, read, games, trials, names, _title(player, name, policy))
+    progress = watcher(episodes * max_steps, label="frames", unit="frames") if progress_bar else None
+    frames = 0
+    try:
+        with using_threads(threads), film(path, speed) as add:
+            for frame in show.frames(episodes, max_steps, round(HOLD * speed)):
+                add(frame)
+                frames += 1
+                if progress is not None and frames <= episodes * max_steps:
+                    progress.step(frames)
+    finally:
+        for game in games:
+            game.env.close()
+        if progress is not None:
+            progress.close()
+    height, width = frame.shape[:2]
+    shown = tuple(trial.shift for trial in trials)
+    return Watched(path, frames, speed, (width, height), shown, show.scores, show.steps, show.cut)
+
+
+def _with_pictures(source: str | Callable[[], Env]) -> tuple[Callable[[], Env], Env]:
+    """A function that makes environments which can be seen, and one of them."""
+    make: Callable[[], Env] = (lambda: make_env(source)) if isinstance(source, str) else source
+    env = make()
+    if hasattr(env.unwrapped, "lens") or Observations(env.observation_space).is_image:
+        return make, env
+    name = source if isinstance(source, str) else env_name(env)
+    drawable = "rgb_array" in (env.metadata.get("render_modes") or ())
+    if env.render_mode == "rgb_array":
+        return make, env
+    env.close()
+    if not drawable:
+        raise EnvError(f"{name} shows its agent no pictures and cannot draw itself (no render mode rgb_array)")
+    if not isinstance(source, str):
+        raise EnvError(f"{name} draws itself only if it is made with render_mode='rgb_array'; give it that")
+    return (lambda: make_env(source, render_mode="rgb_array")), make_env(source, render_mode="rgb_array")
+
+
+def _title(player: Player, env: str, policy: str) -> str:
+    who = player.agent.upper() if player.agent in AGENTS else player.agent
+    parts = [f"{who} on {env.removeprefix('dsacc/').split('-v')[0]}"]
+    if player.step is not None:
+        parts.append(f"after {player.step:,} steps of training")
+    return ", ".join([*parts, policy] if player.agent != "random" else parts)
+
+
+class _Show:
+    """Games side by side, as frames."""
+
+    def __init__(
+        self, player: Player, read: Reader, games: list[Game], trials: list[Trial], names: list[str], title: str
+    ) -> None:
+        self.player, self.read, self.games, self.trials = player, read, games, trials
+        self.names, self.title = names, title
+        self.panels: list[Panel] = []
+        self.scores: dict[str, list[float]] = {trial.shift: [] for trial in trials}
+        self.steps: dict[str, list[int]] = {trial.shift: [] for trial in trials}
+        self.cut = False
+
+    def frames(self, episodes: int, max_steps: int, hold: int) -> Iterator[Array]:
+        """One a step until all games are over, and the last of each episode for a while."""
+        for episode in range(episodes):
+            for i, game in enumerate(self.games):
+                game.begin(Job(i, episode))
+            drawn: dict[int, Array] = {}  # the panels, by game
+            running = list(range(len(self.games)))
+            while running:
+                actions, minds = self._think(running)
+                moments = {
+                    i: self._moment(i, mind, int(action))
+                    for i, action, mind in zip(running, actions, minds, strict=True)
+                }
+                self._lay_out(moments)
+                drawn |= {i: self.panels[i].draw(moment) for i, moment in moments.items()}
+                yield arrange(self.title, [drawn[i] for i in range(len(self.games))])
+                for i, moment in moments.items():
+                    over = self.games[i].step(moment.action or 0)
+                    if over or self.games[i].length >= max_steps:
+                        running.remove(i)
+                        self.cut |= not over
+                        drawn[i] = self.panels[i].draw(
+                            self._moment(i, Mind(), None, "game over" if over else "and so on")
+                        )
+            for trial, game in zip(self.trials, self.games, strict=True):
+                self.scores[trial.shift].append(game.score)
+                self.steps[trial.shift].append(game.length)
+            last = arrange(self.title, [drawn[i] for i in range(len(self.games))])
+            for _ in range(max(hold, 1)):
+                yield last
+
+    def _think(self, running: list[int]) -> tuple[Array, list[Mind]]:
+        """Actions as an evaluation's: from a batch of its size, each game with its own generator."""
+        seen = [self.games[i].observation for i in running]
+        pad = BATCH - len(seen)
+        rngs = [self.games[i].rng for i in running] + [np.random.default_rng(0) for _ in range(pad)]
+        greedy = self.trials[0].policy == "greedy"
+        actions = self.player.act(np.stack(seen + [seen[0]] * pad), rngs, greedy)[: len(seen)]
+        return actions, self.read(np.stack(seen))
+
+    def _moment(self, i: int, mind: Mind, action: int | None, ending: str = "") -> Moment:
+        game = self.games[i]
+        picture, view = _photograph(game.env, game.observation)
+        return Moment(picture, view, mind, action, game.score, game.length, ending)
+
+    def _lay_out(self, moments: dict[int, Moment]) -> None:
+        if not self.panels:
+            for i, trial in enumerate(self.trials):
+                about = "" if trial.shift == "id" else f"{_level(trial.severity)}, {trial.mode}"
+                title = "clean" if trial.shift == "id" else trial.shift.replace("_", " ")
+                self.panels.append(Panel(title, about, self.names, moments[i]))
+
+
+def _level(severity: str | int | None) -> str:
+    return f"severity {severity}" if isinstance(severity, int) else str(severity)
+
+
+def _photograph(env: Env, observation: Any) -> tuple[Array, Array | None]:
+    """The picture in colour, as shifted; and the newest that the agent gets, where it is another."""
+    image = Observations(env.observation_space).is_image
+    newest = Layout(tuple(env.observation_space.shape or ())).split(observation)[-1] if image else None
+    if newest is not None and not hasattr(env.unwrapped, "lens"):
+        return newest, None
+    try:
+        screen: Any = env.render()
+    except gym.error.DependencyNotInstalled as error:
+        raise EnvError(f"{env_name(env)} needs a package to draw itself that is not installed: {error}") from error
+    if not isinstance(screen, np.ndarray):
+        raise EnvError(f"{env_name(env)} drew no picture of itself")
+    return screen, newest

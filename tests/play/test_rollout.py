@@ -1,0 +1,155 @@
+"""Evaluation: seeds fix every game, and how many run at once changes nothing."""
+
+import numpy as np
+import pytest
+from probes import ActionMatters
+
+from dsacc import DSAC, evaluate
+from dsacc.errors import ConfigError, ModelError
+from dsacc.play import rollout
+
+TINY = {"random_steps": 20, "hidden": 16, "batch_size": 8}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return DSAC("CartPole-v1", **TINY).learn(200)
+
+
+@pytest.mark.parametrize("policy", ["greedy", "sampled"])
+def test_how_many_games_run_at_once_changes_no_result(model, policy, monkeypatch):
+    many = evaluate(model, episodes=20, policy=policy)
+    assert evaluate(model, episodes=20, policy=policy) == many
+    few = evaluate(model, episodes=5, policy=policy)
+    assert few[0]["returns"] == many[0]["returns"][:5]
+
+
+def test_another_seed_plays_other_games(model):
+    assert evaluate(model, episodes=5)[0]["returns"] != evaluate(model, episodes=5, seed=1)[0]["returns"]
+
+
+def test_evaluation_does_not_disturb_training():
+    straight = DSAC("CartPole-v1", **TINY).learn(200)
+    disturbed = DSAC("CartPole-v1", **TINY).learn(100)
+    evaluate(disturbed, episodes=3, policy="sampled")
+    disturbed.learn(100)
+    assert straight.learner.state()["actor.head.weight"].equal(disturbed.learner.state()["actor.head.weight"])
+
+
+def test_scores_are_raw_and_lengths_are_steps(model):
+    (row,) = evaluate(model, episodes=3)
+    assert row["returns"] == [float(n) for n in row["lengths"]]  # CartPole pays 1 a step
+    assert (row["env"], row["agent"], row["shift"], row["severity"]) == ("CartPole-v1", "dsac", "id", None)
+
+
+def test_an_endless_game_is_cut(monkeypatch):
+    from probes import ForeverOne
+
+    class Endless(ForeverOne):
+        def step(self, action):
+            observation, reward, _, _, info = super().step(action)
+            return observation, reward, False, False, info
+
+    monkeypatch.setattr(rollout, "MAX_STEPS", 50)
+    model = DSAC(Endless(), **TINY)
+    assert evaluate(model, Endless, episodes=2)[0]["lengths"] == [50, 50]
+
+
+def test_a_factory_makes_the_environment():
+    model = DSAC(ActionMatters(), **TINY).learn(50)
+    told = []
+    (row,) = evaluate(model, ActionMatters, episodes=4, tick=lambda ended, steps: told.append((ended, steps)))
+    assert set(row["returns"]) <= {0.0, 1.0}
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]  # four games of one step, played at once
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"episodes": 0}, "episodes must be at least 1"),
+        ({"seed": -1}, "seed must be at least 0, not -1"),
+        ({"policy": "best"}, "policy is 'greedy' or 'sampled'"),
+        ({"shifts": ["id", "hail"]}, "unknown shift 'hail'"),
+        ({"shifts": ["snow"]}, "'snow' makes no sense for vectors"),
+        ({"shifts": ["bias"], "severity": 6}, "severity is 'paper' or 1 to 5, not 6"),
+        ({"mode": "sideways"}, "mode is one of independent, frozen, falling"),
+    ],
+)
+def test_what_cannot_be_played_is_refused(model, settings, message):
+    with pytest.raises(ConfigError, match=message):
+        evaluate(model, **settings)
+
+
+def test_sampled_play_is_not_greedy_play(model):
+    greedy, sampled = (evaluate(model, episodes=10, policy=p)[0]["returns"] for p in ("greedy", "sampled"))
+    assert not np.array_equal(greedy, sampled)
+
+
+CATCH = {"random_steps": 20, "hidden": 16, "batch_size": 4, "encoder": "small"}
+
+
+@pytest.fixture(scope="module")
+def catcher():
+    return DSAC("dsacc/Catch-v0", **CATCH).learn(60)
+
+
+def test_pictures_meet_the_papers_four_conditions_by_default(catcher):
+    rows = evaluate(catcher, episodes=2)
+    assert [row["shift"] for row in rows] == ["id", "snow", "rain", "fog"]
+    assert [(row["severity"], row["mode"]) for row in rows] == [(None, None)] + [("paper", "independent")] * 3
+
+
+@pytest.mark.parametrize("policy", ["greedy", "sampled"])
+def test_conditions_played_together_and_apart_give_the_same(catcher, policy):
+    together = evaluate(catcher, shifts=["fog", "id", "snow"], episodes=20, policy=policy)
+    for row in together:
+        apart = evaluate(catcher, shifts=[row["shift"]], episodes=20, policy=policy)
+        assert apart == [row]
+
+
+def test_both_policies_in_one_call_equal_two_calls(catcher):
+    rows = evaluate(catcher, shifts=["id"], episodes=5, policy=["greedy", "sampled"])
+    assert rows == [evaluate(catcher, shifts=["id"], episodes=5, policy=p)[0] for p in ("greedy", "sampled")]
+
+
+def test_every_agent_meets_the_same_games_and_the_same_weather():
+    """Two players that differ in everything see the same first pictures in the same episodes."""
+
+    def looker(action):
+        seen = []
+
+        def play(observations):
+            seen.append(observations[:4].copy())
+            return np.full(len(observations), action)
+
+        evaluate(play, "dsacc/Catch-v0", shifts=["snow"], episodes=4)
+        return seen
+
+    left, right = looker(0), looker(2)
+    assert np.array_equal(left[0], right[0])
+    weather = [np.abs(x[1].astype(int) - x[0]).sum() for x in (left, right)]
+    assert all(w > 0 for w in weather)
+    assert not np.array_equal(left[2], right[2])  # the paddles have gone apart
+
+
+def test_the_batch_is_always_the_same_size():
+    sizes = set()
+
+    def play(observations):
+        sizes.add(len(observations))
+        return np.zeros(len(observations), int)
+
+    for episodes in (1, 5, 40):
+        evaluate(play, "CartPole-v1", episodes=episodes)
+    assert sizes == {rollout.BATCH}
+
+
+def test_an_agent_for_other_actions_is_refused(catcher):
+    with pytest.raises(ModelError, match="action"):
+        evaluate(catcher, "CartPole-v1", episodes=1)
+
+
+def test_a_game_has_one_name_in_the_rows_however_it_is_called():
+    for name in ("breakout", "ALE/Breakout-v5"):
+        (row,) = evaluate(lambda x: np.zeros(len(x), int), name, shifts=["id"], episodes=1)
+        assert row["env"] == "Breakout"
