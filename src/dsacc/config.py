@@ -285,6 +285,11 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
+def default_preset(pictures: bool) -> str:
+    """The preset where none is named: `efficient` for pictures, `classic` for everything else."""
+    return "efficient" if pictures else "classic"
+
+
 def make_config(preset: str = "classic", **settings: Any) -> Config:
     """A preset with settings laid over it. An unknown name is answered with the nearest known one."""
     if preset not in PRESETS:

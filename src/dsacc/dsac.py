@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from dsacc.agent import Learner
-from dsacc.config import Config, make_config
+from dsacc.config import Config, default_preset, make_config
 from dsacc.envs import Observations, check_actions, copies, env_name, frame_stack
 from dsacc.envs.spaces import space_from_json, space_to_json
 from dsacc.errors import ConfigError, ModelError, Stopped
@@ -56,7 +56,7 @@ class DSAC:
         `efficient` for pictures, `classic` for everything else)."""
         first = _one(env)
         actions, observations = check_actions(first), Observations(first.observation_space)
-        preset = preset or ("efficient" if observations.is_image else "classic")
+        preset = preset or default_preset(observations.is_image)
         settings = {"env": env_name(first), **settings}
         config = make_config(preset, constraint=constraint, seed=seed, **settings)
         self.envs: list[gym.Env[Any, Any]] = [first, *copies(env, config.envs - 1)]

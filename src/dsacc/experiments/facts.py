@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from dsacc.agent.observation import ObservationSpec
-from dsacc.config import Config
+from dsacc.config import Config, default_preset
 from dsacc.envs import Observations, check_actions, env_name, frame_stack, make_env
 from dsacc.replay import memory_needed
 
@@ -26,7 +26,7 @@ class Place:
     @property
     def preset(self) -> str:
         """The one that `dsacc train` takes where none is given."""
-        return "efficient" if self.is_image else "classic"
+        return default_preset(self.is_image)
 
     def memory(self, config: Config, steps: int) -> int:
         """Bytes of a process that trains `steps` agent steps here."""
