@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dsacc.agent import Batch, Learner, ObservationSpec
-from dsacc.agent.constraint import constraint_terms, penalty
+from dsacc.agent.constraints import constraint_terms, penalty
 from dsacc.config import AGENTS, make_config
 from dsacc.maths import (
     boltzmann,

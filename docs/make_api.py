@@ -392,12 +392,12 @@ def _value(value: Any) -> str:
 
 
 def _range(f: "Field[Any]") -> str:
-    from dsacc.config import field_type
+    from dsacc.config import choices, field_type
 
     kind, optional = field_type(f)
-    low, high, above, choices = (f.metadata[key] for key in ("low", "high", "above", "choices"))
-    if choices:
-        said = ", ".join(f"`{c}`" for c in choices)
+    low, high, above = (f.metadata[key] for key in ("low", "high", "above"))
+    if allowed := choices(f):
+        said = ", ".join(f"`{c}`" for c in allowed)
     elif kind is bool:
         said = "on, off"
     elif kind is str:
@@ -429,17 +429,13 @@ def _settings() -> Iterator[str]:
     )
     presets = [name for name, preset in PRESETS.items() if preset]
     head = ["setting", "default", *(f"`{p}`" for p in presets), "range", "meaning"]
-    rows: list[list[str]] = []
-    title = "the run"
-    for f in fields(Config):
-        if f.name in GROUPS:
-            yield f"### Settings: {title}"
-            yield _table(head, rows)
-            title, rows = GROUPS[f.name], []
-        changed = [_value(PRESETS[p][f.name]) if f.name in PRESETS[p] else "" for p in presets]
-        rows.append([f"`{f.name}`", _value(f.default), *changed, _range(f), _cell(f.metadata["help"])])
-    yield f"### Settings: {title}"
-    yield _table(head, rows)
+    for group in GROUPS:
+        rows = []
+        for f in (f for f in fields(Config) if f.metadata["group"] == group):
+            changed = [_value(PRESETS[p][f.name]) if f.name in PRESETS[p] else "" for p in presets]
+            rows.append([f"`{f.name}`", _value(f.default), *changed, _range(f), _cell(f.metadata["help"])])
+        yield f"### Settings: {group}"
+        yield _table(head, rows)
 
 
 # --- command line -----------------------------------------------------------------------------------------------------

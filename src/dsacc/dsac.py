@@ -1,8 +1,8 @@
 """class DSAC: the four verbs learn, predict, save, load."""
 
-import signal
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,15 @@ from dsacc.agent import Learner
 from dsacc.config import Config, default_preset, make_config
 from dsacc.envs import Observations, check_actions, copies, env_name, frame_stack
 from dsacc.envs.spaces import space_from_json, space_to_json
-from dsacc.errors import ConfigError, ModelError, Stopped
-from dsacc.replay import memory_needed
+from dsacc.errors import ConfigError, ModelError
+from dsacc.replay import Replay, memory_needed
 from dsacc.runs import ModelFile, RunFolder, read_latest, read_model, write_model
 from dsacc.system.memory import free_memory
-from dsacc.system.progress import Silent, watcher
-from dsacc.system.signals import StopSignals
+from dsacc.system.progress import Silent, Watcher, watcher
 from dsacc.system.text import size
 from dsacc.system.threads import using_threads
 from dsacc.training.loop import Row, Trainer
-from dsacc.training.session import Session
+from dsacc.training.session import Session, Unsaved
 from dsacc.training.streams import Streams, sample_actions
 
 EnvSource = gym.Env[Any, Any] | str | Callable[[], gym.Env[Any, Any]]
@@ -33,7 +32,7 @@ ALPHA_RANGE = (1e-8, 1e3)  # outside, the temperature has run away
 class DSAC:
     """Discrete soft actor-critic, with an optional constraint from the critic.
 
-    `config` has its settings, `step` how many agent steps it has learned, `learner` its networks.
+    `config` holds its settings, `learner` its networks.
 
     >>> model = DSAC("CartPole-v1", constraint="mean", seed=0)
     >>> model.learn(200)                                                    # doctest: +ELLIPSIS
@@ -64,15 +63,20 @@ class DSAC:
 
     @property
     def env(self) -> gym.Env[Any, Any] | None:
-        """The environment it learns on (the first, where there are several); None for one loaded without."""
+        """The environment it learns on (the first, where there are several); None where it was loaded without one."""
         return self.envs[0] if self.envs else None
 
     def _build(self, config: Config, observations: Observations, actions: int, device: str) -> None:
         self.config, self.observations = config, observations
         self.streams = Streams.from_seed(config.seed, config.envs)
         self.learner = Learner(config, observations.spec, actions, self.streams.weights, _device(device))
-        self.step = 0
         self._trainer: Trainer | None = None
+        self._loaded_step = 0
+
+    @property
+    def step(self) -> int:
+        """How many agent steps it has learned."""
+        return self._loaded_step if self._trainer is None else self._trainer.step
 
     def learn(
         self,
@@ -85,111 +89,84 @@ class DSAC:
         every: "Mapping[int, Callable[[DSAC], object]] | None" = None,
         threads: int = 1,
     ) -> "DSAC":
-        """Train for `total_steps` agent steps more. Writes nothing unless `out` names a run folder.
+        """Train for `total_steps` more agent steps. Writes nothing unless `out` names a run folder.
 
-        With `out`, a run that was stopped, killed or is to grow goes on from its last checkpoint, and `total_steps`
-        counts from the run's first step. `callback` gets each row of metrics; `tensorboard` writes them as events too.
-        `every={10_000: function}` calls `function(model)` at each multiple of 10,000 steps: to evaluate, say. A run
-        that goes on from such a step calls it there once more, in case it was interrupted. `threads` are torch's while
-        it learns: their number changes the last bits of a result, and more than one is slow where cores are busy.
+        With `out`, a run that was stopped or killed, or that should grow, continues from its last checkpoint, and
+        `total_steps` counts from the run's first step. `callback` gets each row of metrics; `tensorboard` writes them
+        as events too. `every={10_000: function}` calls `function(model)` at each multiple of 10,000 steps, to evaluate
+        for example. A run that continues from such a step calls it there once more, in case it was interrupted.
+        `threads` is the number of torch's threads during training: it changes the last bits of a result, and more than
+        one is slow where cores are busy.
         """
         if isinstance(total_steps, bool) or int(total_steps) != total_steps or total_steps < 1:
             raise ConfigError(f"steps must be a whole number of at least 1, not {total_steps}")
-        hooks = _checked(every)
-        until = self.step + int(total_steps)
-        if out is None:
-            with using_threads(threads):
-                self._run(self.prepare(until), until, None, progress_bar, callback, hooks)
-            return self
-        if self.step > 0:
-            raise ConfigError("a run folder holds a run from its first step; give out= on the first call of learn")
-        folder = RunFolder(out, self.config, until)
-        if folder.found == "finished":
+        hooks, until = _checked(every), self.step + int(total_steps)
+        folder = None if out is None else self._folder(out, until)
+        if folder is not None and folder.found == "finished":
             self._take(read_latest(folder.path))
             return self
         with using_threads(threads):
-            session = Session(folder, self.prepare(until), self._model_file, tensorboard)
-            for sentence in session.begin():
-                warnings.warn(sentence, stacklevel=2)
-            self._run(session.trainer, until, session, progress_bar, callback, hooks)
+            trainer = self.prepare(until)
+            session = Unsaved() if folder is None else Session(folder, trainer, self._model_file, tensorboard)
+            with session, closing(self._watcher(until, progress_bar)) as watch:
+                listeners: list[Callable[[Row], None]] = [_AlphaWarning(), watch.row, session.log, callback or _ignore]
+                if folder is not None and self.step:
+                    self._call(hooks, self.step - 1)
+                before = self.step
+                for row in trainer.steps(until):
+                    if row is not None:
+                        for listener in listeners:
+                            listener(row)
+                    watch.step(self.step)
+                    self._call(hooks, before)
+                    session.after_step(before)
+                    before = self.step
         return self
 
+    def _folder(self, out: str | Path, until: int) -> RunFolder:
+        if self.step > 0:
+            raise ConfigError("a run folder holds a run from its first step; give out= on the first call of learn")
+        return RunFolder(out, self.config, until)
+
+    def _watcher(self, until: int, shown: bool) -> Watcher:
+        return watcher(until, self.step, self.config.agent) if shown else Silent()
+
+    def _call(self, hooks: "Mapping[int, Callable[[DSAC], object]]", before: int) -> None:
+        """Every function whose step has come since step `before`."""
+        for steps, function in hooks.items():
+            if self.step // steps > before // steps:
+                function(self)
+
     def prepare(self, steps: int = 1) -> Trainer:
-        """Check that the replay memory of `steps` agent steps fits, reset the environments, allocate; `learn` does it
-        where it has not been done."""
+        """Check that the replay memory of `steps` agent steps fits, allocate it, reset the environments. `learn` does
+        this where it has not been done."""
         if not self.envs:
             raise ModelError("this agent was loaded without an environment; use DSAC.load(path, env=...) to train on")
         if self._trainer is None:
-            _require_memory(self.config, self.replay_bytes(steps), free_memory(), steps, self.observations.is_image)
-            self._trainer = Trainer(self.config, self.envs, self.learner, self.streams)
-            self._trainer.step = self.step
+            c, stack = self.config, frame_stack(self.envs[0])
+            _require_memory(c, self.replay_bytes(steps), free_memory(), steps, self.observations.is_image)
+            replay = Replay(
+                c.replay_size,
+                self.observations.spec,
+                c.n_step,
+                stack=stack,
+                envs=c.envs,
+                compression=c.replay_compression,
+            )
+            seen = (self.envs, self.observations)
+            trainer = Trainer(c, *seen, self.learner, replay, self.streams, self._loaded_step)
+            trainer.begin()
+            self._trainer = trainer
         return self._trainer
 
     def replay_bytes(self, steps: int) -> int:
         """Memory of the replay once `steps` agent steps are stored; an upper estimate where it is compressed."""
         return memory_needed(self.config, self.observations.spec, frame_stack(self.envs[0]), steps)
 
-    def _run(
-        self,
-        trainer: Trainer,
-        until: int,
-        session: Session | None,
-        progress_bar: bool,
-        callback: Callable[[Row], None] | None,
-        every: "Mapping[int, Callable[[DSAC], object]]",
-    ) -> None:
-        watch = watcher(until, trainer.step, self.config.agent) if progress_bar else Silent()
-        warn = _AlphaWarning()
-        before = trainer.step
-
-        def log(row: Row) -> None:
-            warn(row)
-            watch.row(row)
-            if session is not None:
-                session.log(row)
-            if callback is not None:
-                callback(row)
-
-        def tick(step: int) -> None:
-            nonlocal before
-            self.step = step
-            watch.step(step)
-            call(before)
-            if session is not None:
-                session.after_step(before)
-                signals.check()
-            before = step
-
-        def call(last: int) -> None:
-            for steps, function in every.items():
-                if trainer.step // steps > last // steps:
-                    function(self)
-
-        with StopSignals(active=session is not None) as signals:
-            try:
-                if session is not None and trainer.step:
-                    self.step = trainer.step
-                    call(trainer.step - 1)
-                trainer.run(until, log, tick)
-                if session is not None:
-                    session.finish()
-            except Stopped as stopped:
-                _stop(session)
-                if stopped.signal == signal.SIGINT:
-                    raise KeyboardInterrupt from stopped
-                raise
-            except BaseException as error:
-                if session is not None:
-                    session.fail(error)
-                raise
-            finally:
-                self.step = trainer.step
-                watch.close()
-
     def predict(self, observation: Any, deterministic: bool = False) -> tuple[Any, None]:
         """The action for one observation, or an array of actions for a batch; and None, as there is no hidden state.
 
-        `deterministic` takes the most probable action; else actions are sampled from the policy.
+        `deterministic` takes the most probable action; otherwise actions are sampled from the policy.
         """
         logits = self.logits(observation)
         if deterministic:
@@ -211,7 +188,7 @@ class DSAC:
     def load(cls, path: str | Path, env: EnvSource | None = None, *, device: str = "cpu") -> "DSAC":
         """Read a saved agent (or a run folder's newest). Nothing in the file is executed.
 
-        With `env` it can learn on, with a fresh replay memory.
+        With `env` it can go on learning, with an empty replay memory.
         """
         path = Path(path)
         file = read_latest(path) if (path / "config.json").is_file() else read_model(path)
@@ -234,7 +211,7 @@ class DSAC:
             self.learner.load_state(file.tensors)
         except (KeyError, RuntimeError, ValueError) as error:
             raise ModelError(f"the saved tensors do not fit the saved settings: {error}") from error
-        self.step = file.step
+        self._loaded_step = file.step
 
     def _model_file(self) -> ModelFile:
         space = space_to_json(self.observations.space)
@@ -244,15 +221,8 @@ class DSAC:
         return f"DSAC({self.config.env!r}, agent={self.config.agent!r}, seed={self.config.seed}, step={self.step})"
 
 
-def _stop(session: Session | None) -> None:
-    """Save and leave; where saving fails (a full disk), let go of the folder all the same."""
-    if session is None:
-        return
-    try:
-        session.stop()
-    except BaseException as error:
-        session.fail(error)
-        raise
+def _ignore(row: Row) -> None:
+    """The callback where there is none."""
 
 
 def _checked(every: Mapping[int, Callable[[DSAC], object]] | None) -> Mapping[int, Callable[[DSAC], object]]:
@@ -263,7 +233,7 @@ def _checked(every: Mapping[int, Callable[[DSAC], object]] | None) -> Mapping[in
 
 
 class _AlphaWarning:
-    """Says once that the temperature has run away."""
+    """Warns once when the temperature has run away."""
 
     def __init__(self) -> None:
         self.said = False
@@ -285,15 +255,15 @@ def _one(env: EnvSource) -> gym.Env[Any, Any]:
 
 
 def _require_memory(config: Config, needed: int, free: int, steps: int, pictures: bool) -> None:
-    """Refuse a run whose replay cannot fit, at once and with what would."""
+    """Refuse a run whose replay does not fit, before it starts, and say what would fit."""
     if needed <= free:
         return
     ways = [f"replay_size {int(min(config.replay_size, steps) * 0.9 * free / needed):,}"]
     if pictures and config.replay_compression == "none":
         ways.append("replay_compression lz4 (4 to 30 times smaller on Atari)")
     raise ConfigError(
-        f"the replay memory of {min(config.replay_size, steps):,} steps needs {size(needed)}, and "
-        f"{size(free)} are free; what would do: {' or '.join(ways)}"
+        f"the replay memory of {min(config.replay_size, steps):,} steps needs {size(needed)}, and only "
+        f"{size(free)} are free; use {' or '.join(ways)}"
     )
 
 

@@ -8,7 +8,7 @@ import torch
 
 from dsacc import DSAC
 from dsacc.agent import Batch, Learner, ObservationSpec
-from dsacc.agent.constraint import constraint_terms, noise_shape, penalty
+from dsacc.agent.constraints import constraint_terms, noise_shape, penalty
 from dsacc.config import make_config
 from dsacc.errors import TrainingDiverged
 from dsacc.maths import boltzmann, expected_value, expected_variance, mean_multiplier

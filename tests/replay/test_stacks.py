@@ -99,7 +99,7 @@ def test_observations_that_do_not_slide_are_refused():
     replay = Replay(50, spec, 1, stack=3)
     first = np.concatenate([picture(1, 1)] * 3)
     replay.add(first, 0, 0.0, False, False, first)
-    with pytest.raises(EnvError, match="not the one before it moved on by one picture"):
+    with pytest.raises(EnvError, match="not the previous one moved on by one picture"):
         replay.add(np.concatenate([picture(k, 1) for k in (7, 8, 9)]), 0, 0.0, False, False, first)
     with pytest.raises(EnvError, match="stacks pictures"):
         Replay(50, spec, 1, stack=3).add(

@@ -1,6 +1,7 @@
-"""The learning agent: networks, the constraint that tells the agents apart, and the update."""
+"""The learning agent: networks, the constraints that tell the agents apart, and the update."""
 
-from dsacc.agent.learner import Batch, Learner
+from dsacc.agent.batch import Batch
+from dsacc.agent.learner import Learner
 from dsacc.agent.observation import ObservationSpec
 
 __all__ = ["Batch", "Learner", "ObservationSpec"]

@@ -1,4 +1,4 @@
-"""Random shifts of pictures: learning from little data must not hang on where exactly things are on the screen."""
+"""Random shifts of pictures, so that learning from little data does not depend on exact positions on the screen."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ from dsacc.system.types import Array
 
 
 def shifted(pictures: Array, pixels: int, rng: np.random.Generator) -> Array:
-    """Each picture moved by up to `pixels` down or up and right or left; the border is repeated. [B, C, H, W] -> same.
+    """Each picture moved by up to `pixels` vertically and horizontally; the border is repeated. [B, C, H, W] -> same.
 
-    All channels of one picture (its stack of frames) move together. The same as padding by repetition and cutting out
-    at random, as DrQ does (Kostrikov et al. 2020), without making the padded copy.
+    All channels of a picture (its stack of frames) move together. This equals padding by repetition and cropping at
+    random, as in DrQ (Kostrikov et al. 2020), without the padded copy.
     """
     moves_B2 = rng.integers(-pixels, pixels + 1, size=(len(pictures), 2))
     out = np.empty_like(pictures)

@@ -1,13 +1,13 @@
-"""One gradient update, readable from top to bottom: critics, lambda, actor, temperature; then the target critics."""
+"""One gradient update, readable from top to bottom: critics, lambda, actor, temperature, then the target critics."""
 
 import copy
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from dsacc.agent.constraint import constraint_terms, exact, noise_shape, penalty, report
+from dsacc.agent.batch import Batch
+from dsacc.agent.constraints import constraint_terms, exact, noise_shape, penalty, report
 from dsacc.agent.networks import Actor, Critics, initialise, scaled
 from dsacc.agent.observation import ObservationSpec
 from dsacc.config import Config
@@ -30,25 +30,11 @@ from dsacc.maths import (
     temperature_loss,
 )
 
-
-@dataclass(frozen=True)
-class Batch:
-    """A minibatch of n-step transitions. Observations in the shape and type of their `ObservationSpec`."""
-
-    observation: Tensor
-    action_B: Tensor  # int64
-    rewards_BN: Tensor  # zero after an episode's end
-    steps_B: Tensor  # m <= n, the rewards that count
-    terminated_B: Tensor  # 1.0 where the episode ended inside; a truncation is 0.0 and bootstraps
-    next_observation: Tensor
-    entropy_B: Tensor  # of the policy that collected the state
-
-
 _OPTIMIZERS = ("actor_optimizer", "critic_optimizer", "alpha_optimizer")
 
 
 class Learner:
-    """Networks, optimisers and the update. Draws nothing: initial weights and noise come from generators passed in."""
+    """Networks, optimisers and the update. It draws nothing: weights come from a generator, noise is passed in."""
 
     def __init__(
         self, config: Config, spec: ObservationSpec, actions: int, generator: torch.Generator, device: str = "cpu"
@@ -83,14 +69,14 @@ class Learner:
         return self.log_alpha.detach().exp()
 
     def noise_shape(self) -> tuple[int, ...]:
-        """Shape of the standard normal noise that `update` wants; empty where there is no constraint to perturb."""
+        """Shape of the standard normal noise that `update` expects; empty where no constraint is perturbed."""
         c = self.config
         if c.constraint is None or c.perturbation == "none":
             return (0,)
         return noise_shape(c, c.batch_size, self.actions)
 
     def target_entropy(self, step: int) -> float:
-        """H_target at this agent step: constant, or on its way along the linear schedule."""
+        """H_target at this agent step: constant, or a point of the linear schedule."""
         c = self.config
         end = c.target_entropy_ratio if c.target_entropy_final is None else c.target_entropy_final
         return target_entropy(self.actions, linear_schedule(c.target_entropy_ratio, end, step / c.target_entropy_steps))
@@ -99,7 +85,7 @@ class Learner:
 
     @torch.no_grad()
     def policy_logits(self, observation: Tensor) -> Tensor:
-        """The logits [B, A] of the policy that acts: the actor's, or its average's."""
+        """The logits [B, A] of the policy that acts: the actor's, or those of its average."""
         if self.target_actor is None:
             return _logits(self.actor, self.critics, scaled(observation))
         return _logits(self.target_actor, self.target_critics, scaled(observation))
@@ -108,26 +94,26 @@ class Learner:
     def q_values(self, observation: Tensor) -> Tensor:
         """The critics' Q [B, A], combined as the settings say."""
         q1_BA, q2_BA = self.critics(scaled(observation))
-        return combine_critics(q1_BA, q2_BA, self.config.critics)  # type: ignore[arg-type]
+        return combine_critics(q1_BA, q2_BA, self.config.critics)
 
     # --- learning ---
 
-    def update(self, batch: Batch, noise: Tensor, step: int) -> dict[str, Tensor]:
+    def update(self, batch: Batch[Tensor], noise: Tensor, step: int) -> dict[str, Tensor]:
         """One update from `batch`; `step` is the agent step, for the entropy schedule. Returns what to log."""
         c, alpha = self.config, self.alpha
         observation, next_observation = scaled(batch.observation), scaled(batch.next_observation)
 
-        # 1. Critics: regress both to R + gamma^m (1 - terminated) V(s'), V from target critics and the
-        #    policy that acts.
+        # 1. Critics: both regress to R + gamma^m (1 - terminated) V(s'). V comes from the target critics and the policy
+        #    that acts.
         with torch.no_grad():
             next_features = self.target_critics.features(next_observation)
             next_q1_BA, next_q2_BA = self.target_critics.q_values(next_features)
             if self.target_actor is None:
                 next_logits_BA = _logits(self.actor, self.critics, next_observation)
-            else:  # from features that are there already
+            else:  # its features were computed above
                 next_logits_BA = self.target_actor(next_observation, next_features[0])
             next_log_pi_BA = torch.log_softmax(next_logits_BA, dim=-1)
-            next_q_BA = combine_critics(next_q1_BA, next_q2_BA, c.critics)  # type: ignore[arg-type]
+            next_q_BA = combine_critics(next_q1_BA, next_q2_BA, c.critics)
             next_v_B = soft_value(next_log_pi_BA.exp(), next_log_pi_BA, next_q_BA, alpha, c.critic_entropy)
             return_B = n_step_return(batch.rewards_BN, c.gamma)
             target_B = bellman_target(return_B, c.gamma**batch.steps_B, batch.terminated_B, next_v_B)
@@ -137,11 +123,11 @@ class Learner:
         self._minimise(q_loss, self.critic_optimizer, "critic_loss")
 
         # 2. Constraint: targets from the critics, noise, and lambda solved on this minibatch. Separate critics are
-        #    evaluated again after their step; a shared trunk runs once, so its Q is the one from before the step.
+        #    evaluated again after their step. A shared trunk runs once, so its Q is the one before the step.
         if not c.shared_trunk:
             with torch.no_grad():
                 q1_BA, q2_BA = self.critics(observation)
-        q_BA = combine_critics(q1_BA, q2_BA, c.critics).detach()  # type: ignore[arg-type]
+        q_BA = combine_critics(q1_BA, q2_BA, c.critics).detach()
         logits_BA = self.actor(observation, features[0])
         if c.natural_gradient:
             pi_BA, log_pi_BA = natural_softmax(logits_BA)
@@ -160,7 +146,7 @@ class Learner:
             pi_loss = pi_loss + c.surrogate_kl * surrogate_divergence(log_pi_BA, q_BA, alpha)
         self._minimise(pi_loss, self.actor_optimizer, "actor_loss")
 
-        # 4. Temperature: towards the target entropy, but not below its least.
+        # 4. Temperature: towards the target entropy, but not below its minimum.
         if c.alpha is None:
             alpha_loss = temperature_loss(self.log_alpha, entropy_B, self.target_entropy(step))
             self._minimise(alpha_loss, self.alpha_optimizer, "alpha_loss")
@@ -193,7 +179,7 @@ class Learner:
         return ["actor", "critics", "target_critics", *averaged]
 
     def acting(self) -> tuple[str, ...]:
-        """How the names in `state` begin that acting depends on."""
+        """The prefixes of the names in `state` that acting depends on."""
         prefix = "" if self.target_actor is None else "target_"
         return f"{prefix}actor.", f"{prefix}critics.encoders."
 
@@ -208,7 +194,7 @@ class Learner:
         return out
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """The inverse of `state`. Names and shapes must fit; a KeyError or RuntimeError says which does not."""
+        """The inverse of `state`. Names and shapes must match; a KeyError or RuntimeError names one that does not."""
         with torch.no_grad():
             self.log_alpha.copy_(state["log_alpha"])
         for name in self._networks():
@@ -228,18 +214,18 @@ class Learner:
         c, chosen_B1 = self.config, action_B[:, None]
         predictions = [q_BA.gather(1, chosen_B1).squeeze(1) for q_BA in (q1_BA, q2_BA)]
         if c.q_clip == 0:
-            losses = [critic_loss(p_B, target_B, c.critic_loss) for p_B in predictions]  # type: ignore[arg-type]
+            losses = [critic_loss(p_B, target_B, c.critic_loss) for p_B in predictions]
         else:
             with torch.no_grad():
                 anchors = [q_BA.gather(1, chosen_B1).squeeze(1) for q_BA in self.target_critics(observation)]
             losses = [
-                clipped_critic_loss(p_B, target_B, a_B, c.q_clip, c.critic_loss)  # type: ignore[arg-type]
+                clipped_critic_loss(p_B, target_B, a_B, c.q_clip, c.critic_loss)
                 for p_B, a_B in zip(predictions, anchors, strict=True)
             ]
         return losses[0] + losses[1]
 
     def _minimise(self, loss: Tensor, optimizer: torch.optim.Optimizer, name: str) -> None:
-        """One step down the loss; a loss that is not finite is refused before it reaches the weights."""
+        """One optimiser step. A loss that is not finite is refused before it reaches the weights."""
         _require_finite(loss, name)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -249,12 +235,12 @@ class Learner:
 
 
 def _logits(actor: Actor, critics: Critics, observation: Tensor) -> Tensor:
-    """An actor's logits [B, A], from its own encoder or from the critics' that it shares."""
+    """An actor's logits [B, A], from its own encoder or from the critics' encoder that it shares."""
     return actor(observation, critics.encoders[0](observation) if actor.encoder is None else observation)
 
 
 def _clip(parameters: list[Tensor], largest: float) -> None:
-    """`nn.utils.clip_grad_norm_` to the bit, which reads and writes every gradient even where it multiplies by 1."""
+    """`nn.utils.clip_grad_norm_` to the bit, but gradients below the limit are not rewritten."""
     norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
     if norm.item() + 1e-6 >= largest:
         nn.utils.clip_grads_with_norm_(parameters, largest, norm)
@@ -263,13 +249,13 @@ def _clip(parameters: list[Tensor], largest: float) -> None:
 def _require_finite(x: Tensor, name: str) -> None:
     if not math.isfinite(x.item()):
         raise TrainingDiverged(
-            f"{name} became {x.item()}; the run stops here, its last checkpoint stays: "
-            "try a smaller learning_rate, grad_clip, or rewards of ordinary size"
+            f"{name} became {x.item()}, so the run stops here; its last checkpoint is kept. "
+            "Try a smaller learning_rate, a grad_clip, or rewards of ordinary size"
         )
 
 
 def _laid_out_like(optimizer: torch.optim.Optimizer, index: int, value: Tensor) -> Tensor:
-    """Adam's moments in their parameter's order of memory: its fused kernel walks both in one sweep, without asking."""
+    """Adam's moments in their parameter's memory order: the fused kernel reads both in one pass and does not check."""
     parameter = optimizer.param_groups[0]["params"][index]
     return value if value.dim() == 0 else torch.empty_like(parameter).copy_(value)
 

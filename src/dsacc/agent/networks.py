@@ -1,6 +1,9 @@
-"""Encoders and heads. An encoder turns observations into features, a head features into one number an action."""
+"""Encoders and heads. An encoder turns observations into features, a head turns features into one number per action.
 
-from collections.abc import Iterator
+To add an encoder: its convolutions in `_CONVOLUTIONS`, and its name in the type of `Config.encoder`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 import torch
@@ -11,11 +14,22 @@ from dsacc.agent.observation import ObservationSpec
 from dsacc.config import Config
 from dsacc.errors import ConfigError
 
+Layers = list[nn.Module]
+# Convolutions by the name of the encoder: from so many pixels per side on, and the layers for so many channels.
+_CONVOLUTIONS: dict[str, list[tuple[int, Callable[[int], Layers]]]] = {
+    "nature": [(36, lambda c: [nn.Conv2d(c, 32, 8, 4), nn.Conv2d(32, 64, 4, 2), nn.Conv2d(64, 64, 3, 1)])],  # Mnih 2015
+    "compact": [(36, lambda c: [nn.Conv2d(c, 16, 8, 4), nn.Conv2d(16, 32, 4, 2)])],  # Mnih 2013
+    "small": [
+        (25, lambda c: [nn.Conv2d(c, 32, 5, 5), nn.Conv2d(32, 64, 5, 5)]),  # data-efficient Rainbow
+        (8, lambda c: [nn.Conv2d(c, 32, 3, 2), nn.Conv2d(32, 64, 3, 1)]),
+    ],
+}
+
 
 def choose_encoder(config: Config, spec: ObservationSpec) -> str:
-    """`auto`: the mlp for anything but pictures; for pictures `small` with a shared trunk, else `nature`.
+    """`auto` is the mlp for anything but pictures; for pictures `small` with a shared trunk, else `nature`.
 
-    `compact` is for any observation too: where a picture is too small for it, `small`, and the mlp for the rest.
+    `compact` is for any observation too: `small` where a picture is too small for it, the mlp where there is none.
     """
     if config.encoder not in ("auto", "compact"):
         if config.encoder != "mlp" and spec.kind != "image":
@@ -32,10 +46,22 @@ def choose_encoder(config: Config, spec: ObservationSpec) -> str:
     return "small" if config.shared_trunk else "nature"
 
 
-def scaled(observation: Tensor) -> Tensor:
-    """Pictures from uint8 to [0, 1]; anything else as it is. Done once a minibatch, for all networks.
+def _convolutions(kind: str, spec: ObservationSpec) -> Layers:
+    """The layers of an encoder for pictures of this size."""
+    smallest = min(spec.shape[1:])
+    for least, layers in _CONVOLUTIONS[kind]:
+        if smallest >= least:
+            return layers(spec.shape[0])
+    instead = "mlp" if kind == "small" else "small or mlp"
+    raise ConfigError(
+        f"encoder {kind!r} needs pictures of {least}x{least} pixels or more, not {spec.shape[1:]}; use {instead}"
+    )
 
-    Channels-last memory ([B, H, W, C] under the shape [B, C, H, W]) is what the convolutions run fastest on.
+
+def scaled(observation: Tensor) -> Tensor:
+    """Pictures from uint8 to [0, 1]; anything else unchanged. Done once per minibatch, for all networks.
+
+    Convolutions are fastest on channels-last memory ([B, H, W, C] under the shape [B, C, H, W]).
     """
     if observation.dtype != torch.uint8:
         return observation
@@ -68,49 +94,32 @@ class Encoder(nn.Module):
         if self.standardise:
             observation = standardised(observation)
         if self.kind != "mlp":
-            observation = self.convolutions(observation).permute(0, 2, 3, 1)  # the order in memory: flattening is free
+            observation = self.convolutions(observation).permute(0, 2, 3, 1)  # memory order: flattening is free
             if self.rescale:
                 observation = rescaled(observation)
         return self.body(observation.flatten(1))
 
 
 def standardised(x: Tensor) -> Tensor:
-    """(x - mean x) / (std x + 0.01), for each channel of each sample [B, C, H, W]: frames differ in weather."""
+    """(x - mean x) / (std x + 0.01), per channel of each sample [B, C, H, W]: every frame has its own weather."""
     std, mean = torch.std_mean(x, (2, 3), correction=0, keepdim=True)
     return (x - mean) / (std + 0.01)
 
 
 def rescaled(x: Tensor) -> Tensor:
-    """(x - min x) / (max x - min x) for each sample of a batch, as SPR does (Schwarzer et al. 2021)."""
+    """(x - min x) / (max x - min x) per sample, as in SPR (Schwarzer et al. 2021)."""
     low, high = x.amin((1, 2, 3), keepdim=True), x.amax((1, 2, 3), keepdim=True)
     return (x - low) / (high - low + 1e-5)
 
 
-def _convolutions(kind: str, spec: ObservationSpec) -> list[nn.Module]:
-    channels = spec.shape[0]
-    if kind == "compact":  # Mnih 2013
-        return [nn.Conv2d(channels, 16, 8, 4), nn.Conv2d(16, 32, 4, 2)]
-    if kind == "nature":  # Mnih 2015
-        if min(spec.shape[1:]) < 36:
-            raise ConfigError(
-                f"encoder 'nature' needs pictures of 36x36 or more, not {spec.shape[1:]}; use small or mlp"
-            )
-        return [nn.Conv2d(channels, 32, 8, 4), nn.Conv2d(32, 64, 4, 2), nn.Conv2d(64, 64, 3, 1)]
-    if min(spec.shape[1:]) < 25:  # the small trunk's 5x5 windows of stride 5, twice, do not fit
-        if min(spec.shape[1:]) < 8:
-            raise ConfigError(f"encoder 'small' needs pictures of 8x8 or more, not {spec.shape[1:]}; use mlp")
-        return [nn.Conv2d(channels, 32, 3, 2), nn.Conv2d(32, 64, 3, 1)]
-    return [nn.Conv2d(channels, 32, 5, 5), nn.Conv2d(32, 64, 5, 5)]  # data-efficient Rainbow
-
-
-def _relu_layers(layers: "Iterator[nn.Module] | list[nn.Module]") -> Iterator[nn.Module]:
+def _relu_layers(layers: Iterable[nn.Module]) -> Iterator[nn.Module]:
     for layer in layers:
         yield layer
         yield nn.ReLU(inplace=True)
 
 
 class Critics(nn.Module):
-    """Twin critics, with an encoder each or one shared by both (and by the actor)."""
+    """Twin critics, each with its own encoder or with one that both (and the actor) share."""
 
     def __init__(self, config: Config, spec: ObservationSpec, actions: int) -> None:
         super().__init__()
@@ -118,7 +127,7 @@ class Critics(nn.Module):
         self.heads = nn.ModuleList(nn.Linear(config.hidden, actions) for _ in range(2))
 
     def features(self, observation: Tensor) -> tuple[Tensor, Tensor]:
-        """One feature [B, F] a critic; the same tensor twice where the encoder is shared."""
+        """Features [B, F] per critic; the same tensor twice where the encoder is shared."""
         first = self.encoders[0](observation)
         return first, first if len(self.encoders) == 1 else self.encoders[1](observation)
 
@@ -131,7 +140,7 @@ class Critics(nn.Module):
 
 
 class Actor(nn.Module):
-    """The policy: logits [B, A] from an encoder of its own, or from the critics' features, which it does not train."""
+    """The policy: logits [B, A] from its own encoder, or from the critics' features, which it does not train."""
 
     def __init__(self, config: Config, spec: ObservationSpec, actions: int) -> None:
         super().__init__()
@@ -144,7 +153,7 @@ class Actor(nn.Module):
 
 
 def initialise(network: nn.Module, generator: torch.Generator) -> None:
-    """Kaiming-normal weights and zero biases, in the order of the modules, from the given generator."""
+    """Kaiming-normal weights and zero biases, drawn from `generator` in the order of the modules."""
     for module in network.modules():
         if isinstance(module, (nn.Linear, nn.Conv2d)):
             nn.init.kaiming_normal_(module.weight, generator=generator)

@@ -1,4 +1,4 @@
-"""What the networks are shown, once an environment's observation has been brought into one of three shapes."""
+"""What the networks see: an environment's observation in one of three forms."""
 
 import math
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ Kind = Literal["vector", "image", "discrete"]
 
 @dataclass(frozen=True)
 class ObservationSpec:
-    """A `vector` of float32, an `image` of uint8 [C, H, W], or `discrete` indices (int64) that are one-hot encoded."""
+    """A `vector` of float32, an `image` of uint8 [C, H, W], or `discrete` indices (int64), one-hot encoded later."""
 
     kind: Kind
     shape: tuple[int, ...]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dsacc.cli.common import Commands, at_least_one, say, whole
-from dsacc.config import AGENTS, GROUPS, PRESETS, Config, field_type, make_config
+from dsacc.config import AGENTS, GROUPS, PRESETS, Config, choices, field_type, make_config
 from dsacc.system.text import readable
 
 NOT_OPTIONS = ("env", "constraint")  # given as ENV and --agent
@@ -34,13 +34,11 @@ def add(commands: Commands) -> None:
     tests.add_argument("--evaluate-every", type=whole, metavar="STEPS", help="play test games every so many steps")
     tests.add_argument("--evaluate-shifts", nargs="+", default=["id"], metavar="SHIFT", help="conditions (default: id)")
     tests.add_argument("--evaluate-episodes", type=whole, default=10, help="episodes per condition (default: 10)")
-    group = parser
-    for f in fields(Config):
-        if f.name in NOT_OPTIONS:
-            continue
-        if f.name in GROUPS:
-            group = parser.add_argument_group(GROUPS[f.name])
-        _add_option(group, f)
+    for title in GROUPS:
+        group = parser if title == GROUPS[0] else parser.add_argument_group(title)
+        for f in fields(Config):
+            if f.metadata["group"] == title and f.name not in NOT_OPTIONS:
+                _add_option(group, f)
 
 
 def _add_option(group: Any, f: "Field[Any]") -> None:
@@ -53,15 +51,8 @@ def _add_option(group: Any, f: "Field[Any]") -> None:
     if kind is bool:
         group.add_argument(name, action=argparse.BooleanOptionalAction, default=MISSING, help=text)
     else:
-        choices = f.metadata["choices"]
-        group.add_argument(
-            name,
-            default=MISSING,
-            help=text,
-            type=_reader(f),
-            choices=choices,
-            metavar=None if choices else kind.__name__,
-        )
+        metavar = None if choices(f) else kind.__name__
+        group.add_argument(name, default=MISSING, help=text, type=_reader(f), choices=choices(f), metavar=metavar)
 
 
 def _shown(value: Any) -> str:

@@ -6,8 +6,9 @@ import numpy as np
 
 from dsacc.agent.observation import ObservationSpec
 from dsacc.config import Config
+from dsacc.replay.ring import COLUMNS
 
-SLOT_BYTES = 8 + 4 + 4 + 1 + 1  # action, reward, entropy, what comes after, pictures since the start
+SLOT_BYTES = sum(np.dtype(kind).itemsize for kind in COLUMNS.values())
 TYPICAL_COMPRESSION = 4.0  # the least that nine Atari games gave (UpNDown); most give 10 to 30
 
 

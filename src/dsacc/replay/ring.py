@@ -1,9 +1,12 @@
-"""Replay memory: every picture is stored once; stacks and n-step transitions are put together when they are sampled."""
+"""Replay memory: every picture is stored once; stacks and n-step transitions are put together when they are sampled.
 
-from dataclasses import dataclass
+To store one number more per step: a line in `COLUMNS`, its value in `Replay.add` and `Replay.sample`, a field in
+`dsacc.agent.batch.Batch`. Saving, restoring and the memory estimate follow from `COLUMNS`.
+"""
 
 import numpy as np
 
+from dsacc.agent.batch import Batch
 from dsacc.agent.observation import ObservationSpec
 from dsacc.errors import ConfigError, EnvError
 from dsacc.replay.frames import PackedStore, PlainStore, Store
@@ -12,28 +15,25 @@ from dsacc.system.types import Array
 _GOES_ON, _TERMINATED, _TRUNCATED, _LAST_LOOK = 0, 1, 2, 3  # what happens after a slot
 
 
-@dataclass(frozen=True)
-class Transitions:
-    """A minibatch as arrays; see `agent.Batch` for the fields."""
-
-    observation: Array
-    action_B: Array
-    rewards_BN: Array
-    steps_B: Array
-    terminated_B: Array
-    next_observation: Array
-    entropy_B: Array
+# What is stored per slot, beside the observation.
+COLUMNS: dict[str, type[np.generic]] = {
+    "actions": np.int64,
+    "rewards": np.float32,
+    "entropies": np.float32,  # of the policy that chose the action
+    "after": np.uint8,  # what happens after the slot
+    "back": np.uint8,  # pictures of the same episode before this one, at most stack - 1
+}
 
 
 class Replay:
-    """A ring of slots for each environment: one for an agent step, and one for the last look at a truncated episode.
+    """A ring of slots per environment: one per agent step, and one for the last observation of a truncated episode.
 
-    The next state of a slot is the slot after it. A terminated episode needs no next state; a truncated one keeps its
-    last observation in a slot of its own (`_LAST_LOOK`), which is never sampled as a start.
+    The next state of a slot is in the slot after it. A terminated episode needs no next state. A truncated one keeps
+    its last observation in its own slot (`_LAST_LOOK`), which is never sampled as a start.
 
-    Where observations are stacks of pictures (`stack` > 1) a slot holds the newest picture alone, and how many of
-    the pictures before it belong to the same episode; before an episode's start its first picture is repeated. A lost
-    life may terminate a transition while the episode, and so the stack, goes on.
+    Where observations are stacks of pictures (`stack` > 1), a slot holds only the newest picture, and how many of the
+    pictures before it belong to the same episode. Before the start of an episode its first picture is repeated. A lost
+    life may terminate a transition while the episode, and so the stack, continues.
     """
 
     def __init__(
@@ -63,13 +63,11 @@ class Replay:
             self.store = PackedStore(slots, frame_shape, envs)
         else:
             raise ConfigError(f"replay_compression {compression!r} is for pictures; the observation is a {spec.kind}")
-        self.actions = np.zeros(slots, np.int64)
-        self.rewards = np.zeros(slots, np.float32)
-        self.entropies = np.zeros(slots, np.float32)
-        self.after = np.full(slots, _LAST_LOOK, np.uint8)
-        self.back = np.zeros(slots, np.uint8)  # pictures of the same episode before this one, at most stack - 1
-        self.written_E = np.zeros(envs, np.int64)  # slots ever written; a ring's head is written % ring
-        self.newest_E: list[Array | None] = [None] * envs  # the observation in the last slot, while its episode goes on
+        self.columns: dict[str, Array] = {name: np.zeros(slots, kind) for name, kind in COLUMNS.items()}
+        self.after, self.back = self.columns["after"], self.columns["back"]
+        self.after[:] = _LAST_LOOK
+        self.written_E = np.zeros(envs, np.int64)  # slots ever written; the head of a ring is written % ring
+        self.newest_E: list[Array | None] = [None] * envs  # the last slot's observation, until its episode ends
 
     def __len__(self) -> int:
         return int(self._stored_E().sum())
@@ -79,8 +77,7 @@ class Replay:
 
     @property
     def nbytes(self) -> int:
-        columns = (self.actions, self.rewards, self.entropies, self.after, self.back)
-        return self.store.nbytes + sum(a.nbytes for a in columns)
+        return self.store.nbytes + sum(column.nbytes for column in self.columns.values())
 
     def add(
         self,
@@ -95,24 +92,24 @@ class Replay:
         goes_on: bool = False,
         env: int = 0,
     ) -> None:
-        """One agent step. `next_observation` is kept only where the episode was cut off; `goes_on` says that a
+        """One agent step. `next_observation` is kept only where the episode was truncated; `goes_on` says that a
         terminated step (a lost life) does not end the episode."""
         after = _TERMINATED if terminated else _TRUNCATED if truncated else _GOES_ON
-        self._write(env, observation, action, reward, entropy, after)
+        self._write(env, observation, after, actions=action, rewards=reward, entropies=entropy)
         if after == _TRUNCATED:
-            self._write(env, next_observation, 0, 0.0, 0.0, _LAST_LOOK)
+            self._write(env, next_observation, _LAST_LOOK)
         if truncated or (terminated and not goes_on):
             self.newest_E[env] = None
 
     def cut(self, env: int, seen: Array) -> None:
-        """End an episode that cannot go on, as a truncation after its last step; `seen` is what came after it."""
+        """End an episode that cannot continue, as a truncation after its last step; `seen` is what came after it."""
         last = env * self.ring + (int(self.written_E[env]) - 1) % self.ring
         if self.written_E[env] and self.after[last] == _GOES_ON:
             self.after[last] = _TRUNCATED
-            self._write(env, seen, 0, 0.0, 0.0, _LAST_LOOK)
+            self._write(env, seen, _LAST_LOOK)
         self.newest_E[env] = None
 
-    def _write(self, env: int, observation: Array, action: int, reward: float, entropy: float, after: int) -> None:
+    def _write(self, env: int, observation: Array, after: int, **values: float) -> None:
         age = int(self.written_E[env])
         slot = env * self.ring + age % self.ring
         if self.stack > 1:
@@ -120,12 +117,13 @@ class Replay:
             self.newest_E[env] = observation
         image = self.spec.kind == "image"
         self.store.put(slot, observation[-self.channels :].transpose(1, 2, 0) if image else observation)
-        self.actions[slot], self.rewards[slot] = action, reward
-        self.entropies[slot], self.after[slot] = entropy, after
+        self.after[slot] = after
+        for name in COLUMNS.keys() - {"after", "back"}:
+            self.columns[name][slot] = values.get(name, 0)
         self.written_E[env] += 1
 
     def _pictures_before(self, env: int, age: int, observation: Array) -> int:
-        """How far back the stack reaches; refuses observations that are not a window sliding over pictures."""
+        """How far back the stack reaches. Refuses observations that are not a sliding window over pictures."""
         newest, channels = self.newest_E[env], self.channels
         if newest is None:
             expected, back = np.concatenate([observation[-channels:]] * (self.stack - 1)), 0
@@ -134,13 +132,13 @@ class Replay:
             expected, back = newest[channels:], min(int(self.back[last]) + 1, self.stack - 1)
         if not np.array_equal(observation[:-channels], expected):
             raise EnvError(
-                "the environment says that it stacks pictures, but an observation is not the one before it moved on by "
-                "one picture; a wrapper between may change it"
+                "the environment says that it stacks pictures, but an observation is not the previous one moved on by "
+                "one picture; a wrapper may have changed it"
             )
         return back
 
-    def sample(self, batch: int, rng: np.random.Generator) -> Transitions:
-        """A uniform minibatch of transitions whose stack and future, n steps or to the episode's end, are stored."""
+    def sample(self, batch: int, rng: np.random.Generator) -> Batch[Array]:
+        """A uniform minibatch of transitions whose stack, and whose n steps or rest of the episode, are stored."""
         base_B, age_B = self._draw(batch, rng)
         slots_BN = base_B[:, None] + (age_B[:, None] + np.arange(self.n_step)) % self.ring
         ends_BN = self.after[slots_BN] != _GOES_ON
@@ -149,16 +147,16 @@ class Replay:
         steps_B = runs_BN.sum(axis=1)
         first_B, last_B = slots_BN[:, 0], slots_BN[np.arange(batch), steps_B - 1]
         terminated_B = self.after[last_B] == _TERMINATED
-        # Where nothing follows, the state itself stands in: its value is multiplied by zero.
+        # Where nothing follows, the state itself takes the place of the next one: its value is multiplied by zero.
         next_age_B = np.where(terminated_B, age_B, age_B + steps_B)
-        return Transitions(
-            self._observations(base_B, age_B),
-            self.actions[first_B],
-            np.where(runs_BN, self.rewards[slots_BN], np.float32(0)),
-            steps_B,
-            terminated_B.astype(np.float32),
-            self._observations(base_B, next_age_B),
-            self.entropies[first_B],
+        return Batch(
+            observation=self._observations(base_B, age_B),
+            action_B=self.columns["actions"][first_B],
+            rewards_BN=np.where(runs_BN, self.columns["rewards"][slots_BN], np.float32(0)),
+            steps_B=steps_B,
+            terminated_B=terminated_B.astype(np.float32),
+            next_observation=self._observations(base_B, next_age_B),
+            entropy_B=self.columns["entropies"][first_B],
         )
 
     def _observations(self, base: Array, age: Array) -> Array:
@@ -175,7 +173,7 @@ class Replay:
         return np.moveaxis(self.store.take(slots), -1, 2).reshape(len(age), *self.spec.shape)
 
     def _draw(self, batch: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Rings (by their first slot) and ages to start from: drawn again until each can be rebuilt."""
+        """Rings (by their first slot) and ages to start from, drawn again until each can be rebuilt."""
         stored_E = self._stored_E()
         ends_E = np.cumsum(stored_E)
         if ends_E[-1] == 0:

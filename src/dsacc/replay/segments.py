@@ -1,7 +1,7 @@
-"""A replay on disk, in pieces: what was added since the last piece, so that saving costs what is new.
+"""A replay on disk, in segments: each holds what was added since the last one, so that saving costs only what is new.
 
-A segment holds, for each environment, the slots of some ages (counts at which they were written). Pictures are packed
-by LZ4 in chunks, each as its exclusive-or with the one before it; everything else is stored as it is.
+A segment holds, per environment, the slots of a range of ages (an age is the count at which a slot was written).
+Pictures are packed by LZ4 in chunks, each as its exclusive-or with the one before it. The rest is stored as it is.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,16 +14,15 @@ from dsacc.replay.ring import Replay
 from dsacc.system.types import Array
 
 CHUNK = 256  # pictures that are packed together
-_COLUMNS = ("actions", "rewards", "entropies", "after", "back")
 
 
 def export_segment(replay: Replay, start_E: Array) -> dict[str, Array]:
-    """All slots written since `start_E`, as far as they are still there, as arrays to save."""
+    """All slots written since `start_E` that are still there, as arrays to save."""
     stop_E = replay.written_E.copy()
     start_E = np.maximum(start_E, stop_E - replay.ring)
     slots = np.concatenate([_slots(replay, e, start_E, stop_E) for e in range(replay.envs)])
     out = {"start_E": start_E.astype(np.int64), "stop_E": stop_E}
-    out |= {name: getattr(replay, name)[slots] for name in _COLUMNS}
+    out |= {name: column[slots] for name, column in replay.columns.items()}
     if replay.spec.kind != "image":
         return out | {"frames": replay.store.take(slots)}
     packed = [_pack(replay.store.take(chunk)) for chunk in _chunks(slots)]
@@ -54,8 +53,7 @@ def _restore(replay: Replay, arrays: dict[str, Array]) -> None:
     if (start_E > replay.written_E).any():
         raise ValueError("steps in between are missing")
     slots = np.concatenate([_slots(replay, e, start_E, stop_E) for e in range(replay.envs)])
-    for name in _COLUMNS:
-        column = getattr(replay, name)
+    for name, column in replay.columns.items():
         if arrays[name].shape != slots.shape or arrays[name].dtype != column.dtype:
             raise ValueError(f"{name} has another shape or type")
         column[slots] = arrays[name]

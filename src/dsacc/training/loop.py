@@ -1,7 +1,7 @@
 """The loop: act, store, learn, log. Its whole state is in `Trainer`, its randomness in `Streams`."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +11,11 @@ import torch
 
 from dsacc.agent import Batch, Learner
 from dsacc.agent.augment import shifted
+from dsacc.agent.constraints import with_current_keys
 from dsacc.config import Config
-from dsacc.envs import Observations, check_reward, frame_stack
+from dsacc.envs import Observations, check_reward
 from dsacc.envs.saving import load_env, save_env, why_not
-from dsacc.replay import Replay, Transitions
+from dsacc.replay import Replay
 from dsacc.system.types import Array
 from dsacc.training.streams import GENERATORS, Streams, sample_actions
 
@@ -40,43 +41,50 @@ class Meter:
 
 
 class Trainer:
-    """One run in progress. Several environments, where asked for, are stepped together, one after the other."""
+    """One run in progress. Several environments are stepped together, one after the other."""
 
-    def __init__(self, config: Config, envs: Sequence[gym.Env[Any, Any]], learner: Learner, streams: Streams) -> None:
-        self.config, self.envs, self.learner, self.streams = config, envs, learner, streams
-        self.observations = Observations(envs[0].observation_space)
-        self.replay = Replay(
-            config.replay_size,
-            self.observations.spec,
-            config.n_step,
-            stack=frame_stack(envs[0]),
-            envs=len(envs),
-            compression=config.replay_compression,
-        )
-        self.step = 0
+    def __init__(
+        self,
+        config: Config,
+        envs: Sequence[gym.Env[Any, Any]],
+        observations: Observations,
+        learner: Learner,
+        replay: Replay,
+        streams: Streams,
+        step: int = 0,
+    ) -> None:
+        self.config, self.envs, self.observations = config, envs, observations
+        self.learner, self.replay, self.streams = learner, replay, streams
+        self.step = step
         self.updates = 0
         self.episodes = 0
-        self.returns_E = [0.0] * len(envs)  # of the episodes that go on
+        self.returns_E = [0.0] * len(envs)  # of the episodes in progress
         self.finished_returns: list[float] = []
         self.meter = Meter()
-        self.seen_E = [self._see(e.reset(seed=s)[0]) for e, s in zip(envs, streams.env_seeds, strict=True)]
+        self.seen_E: list[Array] = []  # the newest observation of each environment
         self._can_learn = False
 
-    def run(self, until: int, log: Callable[[Row], None], tick: Callable[[int], None]) -> None:
-        """Go on to agent step `until`. `log` gets a row every `log_every` steps and at the end, `tick` every step."""
+    def begin(self) -> None:
+        """Reset the environments to the first states of the run."""
+        self.seen_E = [
+            self._see(env.reset(seed=seed)[0]) for env, seed in zip(self.envs, self.streams.env_seeds, strict=True)
+        ]
+
+    def steps(self, until: int) -> Iterator[Row | None]:
+        """Continue to agent step `until`. Between two steps of the loop, where everything is consistent, it gives a row
+        of metrics if one is due (every `log_every` steps, and at the end), else None."""
         c = self.config
         while self.step < until:
             before = self.step
             self.collect(min(len(self.envs), until - self.step))
-            for step in range(before + 1, self.step + 1):  # as many updates a step, however many are collected at once
+            for step in range(before + 1, self.step + 1):  # updates per step do not depend on how many are collected
                 if step % c.train_every == 0 and self.ready():
                     for _ in range(c.updates):
                         self.learn()
                 if step % c.target_every == 0 and self.updates:
                     self.learner.update_targets()
-            if self.step // c.log_every > before // c.log_every or self.step == until:
-                log(self.row())
-            tick(self.step)
+            due = self.step // c.log_every > before // c.log_every or self.step == until
+            yield self.row() if due else None
 
     def collect(self, count: int) -> None:
         """One agent step in each of the first `count` environments, stored."""
@@ -108,34 +116,34 @@ class Trainer:
         if self.step < self.config.random_steps:
             return self.streams.actions.integers(actions, size=count), np.full(count, math.log(actions))
         logits = self.learner.policy_logits(self._tensor(seen)).cpu().double().numpy()
-        shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-        pi = shifted / shifted.sum(axis=1, keepdims=True)
+        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+        pi = weights / weights.sum(axis=1, keepdims=True)
         entropies = -(pi * np.log(np.maximum(pi, 1e-300))).sum(axis=1)
         return sample_actions(logits, self.streams.actions), entropies
 
     def ready(self) -> bool:
-        """Past the random steps, with at least one whole transition stored."""
+        """Whether the random steps are over and at least one whole transition is stored."""
         if not self._can_learn and self.step > self.config.random_steps:
             self._can_learn = self.replay.can_sample()
         return self._can_learn
 
     def learn(self) -> None:
         """One update from a uniform minibatch."""
-        transitions = self.replay.sample(self.config.batch_size, self.streams.batches)
+        sampled = self.replay.sample(self.config.batch_size, self.streams.batches)
         if self.config.augment_shift and self.observations.is_image:
-            transitions = replace(
-                transitions,
-                **{
-                    name: shifted(getattr(transitions, name), self.config.augment_shift, self.streams.augmentation)
-                    for name in ("observation", "next_observation")
-                },
-            )
+            sampled = self._moved(sampled)
         noise = self.streams.noise.standard_normal(self.learner.noise_shape())
-        self.meter.add(self.learner.update(self._batch(transitions), torch.from_numpy(noise), self.step))
+        self.meter.add(self.learner.update(sampled.map(self._tensor), torch.from_numpy(noise), self.step))
         self.updates += 1
 
+    def _moved(self, batch: Batch[Array]) -> Batch[Array]:
+        """The minibatch with its pictures shifted at random, before and after the steps independently."""
+        pixels, rng = self.config.augment_shift, self.streams.augmentation
+        first = shifted(batch.observation, pixels, rng)
+        return replace(batch, observation=first, next_observation=shifted(batch.next_observation, pixels, rng))
+
     def row(self) -> Row:
-        """What metrics.jsonl says of the steps since the last row. No wall-clock value: rows compare bit for bit."""
+        """What metrics.jsonl says about the steps since the last row. No wall-clock value: rows compare bit for bit."""
         mean = float(np.mean(self.finished_returns)) if self.finished_returns else None
         self.finished_returns = []
         row: Row = {"step": self.step, "updates": self.updates, "episodes": self.episodes, "return": mean}
@@ -144,7 +152,7 @@ class Trainer:
     # --- saving ---
 
     def state(self) -> dict[str, Any]:
-        """All that the next step depends on, as plain data and arrays; the learner and the replay are saved apart."""
+        """Everything the next step depends on, as plain data and arrays. Learner and replay are saved separately."""
         return {
             "step": self.step,
             "updates": self.updates,
@@ -161,24 +169,26 @@ class Trainer:
         }
 
     def load_state(self, state: dict[str, Any]) -> list[str]:
-        """Go on from `state`; the replay's contents and the learner have been put back before. Returns a sentence for
-        each environment whose state could not be saved: it starts a fresh episode, from a seed of its own."""
+        """Continue from `state`. The replay and the learner must have been restored before.
+
+        Returns a sentence for each environment whose state could not be saved: it starts a new episode, with a seed
+        that depends on the step.
+        """
         self.step, self.updates, self.episodes = state["step"], state["updates"], state["episodes"]
         self._can_learn = state["can_learn"]
         self.returns_E, self.finished_returns = list(state["returns"]), list(state["finished_returns"])
-        self.meter.sums, self.meter.count = dict(state["meter"]["sums"]), state["meter"]["count"]
-        for name, drawn in state[
-            "streams"
-        ].items():  # a run from before there was augmentation has none, and needs none
-            if name in GENERATORS:
-                getattr(self.streams, name).bit_generator.state = drawn
+        self.meter.sums = with_current_keys(self.config.constraint, dict(state["meter"]["sums"]))
+        self.meter.count = state["meter"]["count"]
+        for name in GENERATORS:
+            if name in state["streams"]:  # a run from before there was augmentation did not draw from its stream
+                getattr(self.streams, name).bit_generator.state = state["streams"][name]
         self.seen_E, self.replay.newest_E = list(state["seen"]), list(state["newest"])
         said = []
         for e, (env, saved) in enumerate(zip(self.envs, state["envs"], strict=True)):
             if saved is not None:
                 load_env(env, saved)
                 continue
-            said.append(f"a fresh episode begins at step {self.step:,}: {why_not(env) or 'its state was not saved'}")
+            said.append(f"a new episode begins at step {self.step:,}: {why_not(env) or 'its state was not saved'}")
             self.replay.cut(e, self.seen_E[e])
             self.returns_E[e] = 0.0
             seed = np.random.SeedSequence((self.streams.env_seeds[e], self.step)).generate_state(1)[0]
@@ -190,6 +200,3 @@ class Trainer:
 
     def _tensor(self, array: Array) -> torch.Tensor:
         return torch.from_numpy(array).to(self.learner.device)
-
-    def _batch(self, t: Transitions) -> Batch:
-        return Batch(*(self._tensor(x) for x in vars(t).values()))

@@ -7,6 +7,8 @@ import torch
 
 from dsacc.system.types import Array
 
+GENERATORS = ("actions", "batches", "noise", "augmentation")  # the streams that are drawn from during a run
+
 
 @dataclass
 class Streams:
@@ -21,6 +23,7 @@ class Streams:
 
     @classmethod
     def from_seed(cls, seed: int, envs: int = 1) -> "Streams":
+        """All streams of a run, from its one seed."""
         actions, batches, noise, env, weights, augmentation = np.random.SeedSequence(seed).spawn(6)
         return cls(
             np.random.default_rng(actions),
@@ -30,9 +33,6 @@ class Streams:
             [int(x) for x in env.generate_state(envs)],
             torch.Generator().manual_seed(int(weights.generate_state(1, np.uint64)[0]) >> 1),
         )
-
-
-GENERATORS = ("actions", "batches", "noise", "augmentation")  # the streams that are drawn from while a run goes on
 
 
 def sample_actions(logits: Array, rng: np.random.Generator) -> Array:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
-from dsacc.agent.constraint import noise_shape
+from dsacc.agent.constraints import noise_shape
 from dsacc.dsac import DSAC
 from dsacc.envs import action_names, make_env
 from dsacc.errors import ConfigError

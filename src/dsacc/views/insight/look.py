@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dsacc.agent.constraint import Term, constraint_terms, exact, noise_shape
+from dsacc.agent.constraints import Term, constraint_terms, exact, noise_shape
 from dsacc.config import Config
 from dsacc.dsac import DSAC
 from dsacc.errors import ModelError
@@ -105,7 +105,7 @@ def understand(config: Config, q_BA: Tensor, pi_BA: Tensor, alpha: Tensor, noise
         q_BA=q_BA.numpy(),
         surrogate_BA=boltzmann(q_BA, temperature).numpy(),
         alpha=float(alpha),
-        names=tuple(t.name for t in terms),
+        names=tuple(t.constraint.name for t in terms),
         target_BK=_columns([t.target_B for t in terms], len(q_BA)),
         lambda_BK=_columns([t.lam_B for t in terms], len(q_BA)),
         clipped_BA=_constrained(q_BA, terms, tempered).numpy() if terms else None,

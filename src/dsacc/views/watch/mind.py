@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dsacc.agent.constraint import noise_shape
+from dsacc.agent.constraints import noise_shape
 from dsacc.dsac import DSAC
 from dsacc.maths import boltzmann
 from dsacc.play.adapters import BlindPlayer, CallablePlayer, OnnxPlayer, OwnPlayer, Player, RandomPlayer, SB3Player

@@ -1,0 +1,25 @@
+"""A minibatch of n-step transitions: as arrays when it is sampled, as tensors when it is learned from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+@dataclass(frozen=True)
+class Batch(Generic[T]):
+    """B transitions of up to N steps. Observations have the shape and type of their `ObservationSpec`."""
+
+    observation: T
+    action_B: T  # int64
+    rewards_BN: T  # zero after the end of an episode
+    steps_B: T  # m <= n, the number of rewards that count
+    terminated_B: T  # 1.0 where the episode ended within the n steps; a truncation is 0.0 and bootstraps
+    next_observation: T
+    entropy_B: T  # of the policy that collected the state
+
+    def map(self, function: Callable[[T], U]) -> "Batch[U]":
+        """The same transitions with `function` applied to every part."""
+        return Batch(**{name: function(part) for name, part in vars(self).items()})
