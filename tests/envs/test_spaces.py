@@ -75,12 +75,12 @@ def test_numbers_that_are_not_finite_are_refused(bad):
 
 
 def test_an_observation_of_another_shape_is_refused():
-    with pytest.raises(ModelError, match=r"shape \(3,\) does not fit; this agent sees \(2,\)"):
+    with pytest.raises(ModelError, match=r"shape \(3,\) does not fit: this agent sees \(2,\)"):
         Observations(spaces.Box(-1, 1, (2,), np.float32)).encode(np.zeros(3))
 
 
 def test_a_float_picture_in_a_byte_space_is_refused():
-    with pytest.raises(EnvError, match="float64 came where the observation space says uint8"):
+    with pytest.raises(EnvError, match="of type float64, but its observation space says uint8"):
         Observations(spaces.Box(0, 255, (40, 50, 3), np.uint8)).encode(np.zeros((40, 50, 3)))
 
 

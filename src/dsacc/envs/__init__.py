@@ -1,15 +1,16 @@
 """Environments by name, and what a discrete agent may expect of them."""
 
-import difflib
 from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
 
 from dsacc.envs.atari import Atari, display_name, find_game, game_names
+from dsacc.envs.protocol import StacksFrames
 from dsacc.envs.spaces import Observations, action_names, check_actions, check_reward
 from dsacc.errors import EnvError
 from dsacc.system.imports import current_folder, import_here
+from dsacc.system.text import nearest
 
 __all__ = [
     "Observations",
@@ -23,14 +24,15 @@ __all__ = [
 ]
 
 Env = gym.Env[Any, Any]
-NEAR = 0.6  # of 1: a guess that is less like what was asked for would mislead
+NEAR = 0.6  # of 1: a suggestion less like what was asked for would mislead
 
 
 def make_env(name: str, **kwargs: Any) -> Env:
     """An environment by name: an Atari game (`Breakout`, `ALE/Breakout-v5`), or a Gymnasium id (`CartPole-v1`).
 
-    `module:Id-v0` imports the module that registers the id first; it may lie in the current folder. Atari games come
-    ready for the network, with the settings of `dsacc.envs.atari.Atari`. An unknown name is answered with the nearest.
+    `module:Id-v0` first imports the module that registers the id; it may be in the current folder. Atari games come
+    ready for the network, with the settings of `dsacc.envs.atari.Atari`. The error for an unknown name suggests the
+    nearest known one.
     """
     if _is_atari(name):
         return Atari(name, **kwargs)
@@ -50,7 +52,7 @@ def make_env(name: str, **kwargs: Any) -> Env:
 
 
 def _is_atari(name: str) -> bool:
-    """A game's name, unless it is another environment's id: Blackjack-v1 is Gymnasium's, Blackjack is Atari's."""
+    """Whether it names a game and not another environment: Blackjack-v1 is Gymnasium's, Blackjack is Atari's."""
     registered = gym.registry.get(name)
     elsewhere = registered is not None and not str(registered.entry_point).startswith("ale_py")
     return not elsewhere and find_game(name) is not None
@@ -63,49 +65,47 @@ def _unknown(name: str) -> str:
     if name.startswith("ALE/"):
         asked, candidates = asked.removeprefix("ale/").split("-v")[0], games
     near = {candidate.lower(): candidate for candidate in candidates}
-    found = difflib.get_close_matches(asked, list(near), n=1, cutoff=NEAR)
-    hint = f"; did you mean {near[found[0]]!r}?" if found else ""
+    found = nearest(asked, near, NEAR)
+    hint = f"; did you mean {near[found]!r}?" if found else ""
     if not games and ("-v" not in name or name.startswith("ALE/")):
         hint += (
-            "; if it is an Atari game: its emulator is not installed, `pip install ale-py` or `make setup` brings it"
+            "; if it is an Atari game, its emulator is not installed: `pip install ale-py` or `make setup` installs it"
         )
     elif not found and ":" not in name:
-        hint = "; one of your own is MODULE:Id-v0, with the module that registers it (for a saved run, after --env)"
+        hint = "; name one of your own as MODULE:Id-v0, with the module that registers it (for a saved run: --env)"
     return f"there is no environment {name!r}{hint}"
 
 
 def env_name(env: Env) -> str:
-    """The name an environment can be made with again: a game's, the id it was made with, or its class's name."""
+    """The name to make an environment with again: a game's name, the id it was made with, or else its class's name."""
     if isinstance(env.unwrapped, Atari):
         return env.unwrapped.name
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
 
 def frame_stack(env: Env) -> int:
-    """How many pictures an observation stacks, where it is a window that slides by one a step; else 1.
+    """How many pictures an observation stacks, where it is a window that slides by one picture per step; else 1.
 
-    Known of our own Atari and of Gymnasium's FrameStackObservation as the outermost wrapper; then one picture a step
-    is stored instead of all.
+    This is known of environments with `frame_stack` (our Atari) and of Gymnasium's FrameStackObservation as the
+    outermost wrapper. Then one picture per step is stored instead of all.
     """
     if isinstance(env, gym.wrappers.FrameStackObservation):
         padded_with_the_first = getattr(env, "padding_type", None) == "reset"
         return int(env.stack_size) if padded_with_the_first and Observations(env.observation_space).is_image else 1
     if env.observation_space.shape != env.unwrapped.observation_space.shape:
-        return 1  # a wrapper has made something else of the window
-    try:
-        return int(env.get_wrapper_attr("frame_stack"))
-    except AttributeError:
-        return 1
+        return 1  # a wrapper has changed the window
+    base = env.unwrapped
+    return int(base.frame_stack) if isinstance(base, StacksFrames) else 1
 
 
 def copies(source: "Env | str | Callable[[], Env]", count: int) -> list[Env]:
-    """`count` more environments like this one: of the same name, from the same function, or made again by Gymnasium."""
+    """`count` more environments like this one: by the same name, from the same function, or made again by Gymnasium."""
     if isinstance(source, str):
         return [make_env(source) for _ in range(count)]
     if not isinstance(source, gym.Env):
         return [source() for _ in range(count)]
     if source.spec is None:
         if count:
-            raise EnvError("several environments at once need a name or a function that makes one, not an environment")
+            raise EnvError("for several environments give a name or a function that makes one, not an environment")
         return []
     return [gym.make(source.spec) for _ in range(count)]

@@ -1,12 +1,7 @@
-"""An environment's state as plain data, so that a run that was killed goes on in the middle of an episode.
+"""An environment's state as plain data, so that a killed run continues in the middle of an episode.
 
-Known: Gymnasium's classic control and toy text, many of its wrappers, and every environment or wrapper that has
-
-    def state(self) -> dict[str, Any]: ...  # all that its next steps and resets depend on
-    def load_state(self, state: dict[str, Any]) -> None: ...  # after which state() gives the same again
-
-made of None, bool, int, float, str, numpy's arrays and scalars of these, and lists, tuples and dicts (of str) of them.
-`np_random` is saved beside it. A wrapper gives its own state alone. A subclass that keeps more extends both methods.
+It works for Gymnasium's classic control and toy text, for many of its wrappers, and for every environment or wrapper
+that is `dsacc.envs.protocol.Saveable`.
 """
 
 import time
@@ -27,7 +22,7 @@ Check = Callable[[Any, Any], bool]  # can the owner of an attribute (1st) have t
 
 
 def save_env(env: Env[Any, Any]) -> State | None:
-    """All that the next steps and resets of an environment depend on, or None where that cannot be known."""
+    """Everything that an environment's next steps and resets depend on, or None where that cannot be known."""
     try:
         return _save(env)
     except EnvError:
@@ -35,7 +30,7 @@ def save_env(env: Env[Any, Any]) -> State | None:
 
 
 def why_not(env: Env[Any, Any]) -> str | None:
-    """Why `save_env` gives None, as half a sentence; None where it does not."""
+    """Why `save_env` gives None, as half a sentence; None where it gives a state."""
     try:
         _save(env)
     except EnvError as reason:
@@ -44,12 +39,12 @@ def why_not(env: Env[Any, Any]) -> str | None:
 
 
 def load_env(env: Env[Any, Any], state: State) -> None:
-    """Go on from what `save_env` gave, in a fresh environment of the same kind. After a RunError it needs a reset."""
+    """Continue from what `save_env` gave, in a new environment of the same kind. After a RunError it needs a reset."""
     try:
         _load(env, state)
     except RunError:
         raise
-    except Exception as error:  # a foreign state may break anywhere; the emulator, for one, gives a SystemError
+    except Exception as error:  # a foreign state may fail anywhere; the emulator, for one, raises a SystemError
         raise RunError(f"the saved state does not fit {_kind(env)} ({_name(error)}: {error})") from error
 
 
@@ -94,8 +89,8 @@ def _load(env: Any, state: State) -> None:
             old = getattr(layer, name, None)
             setattr(layer, name, deque(values[name], old.maxlen) if isinstance(old, deque) else values[name])
         if isinstance(layer, wrappers.RecordEpisodeStatistics):
-            layer.episode_start_time = time.perf_counter()  # the clock of the process before says nothing here
-        if isinstance(layer, wrappers.PassiveEnvChecker):  # would compare with an observation it has not seen
+            layer.episode_start_time = time.perf_counter()  # the clock of the earlier process means nothing here
+        if isinstance(layer, wrappers.PassiveEnvChecker):  # it would compare with an observation it has not seen
             layer.checked_reset = layer.checked_step = layer.checked_data_reuse = True
     base, drawn = layers[-1], state["np_random"]
     if drawn is not None:
@@ -117,7 +112,7 @@ def _layers(env: Any) -> list[Any]:  # from the outermost wrapper to the environ
 
 
 def _kept(layer: Any) -> dict[str, Check] | None:
-    """What exactly this class keeps (a subclass may keep more), or None where it has a `state()` of its own."""
+    """What exactly this class keeps (a subclass may keep more), or None where it is Saveable itself."""
     cls, name = type(layer), _name(layer)
     if callable(getattr(cls, "state", None)) and callable(getattr(cls, "load_state", None)):  # CartPole's is an array
         return None

@@ -1,4 +1,4 @@
-"""From Gymnasium's spaces to what the networks are shown, and a guard that stops numbers nobody can learn from."""
+"""From Gymnasium's spaces to what the networks see, with checks that refuse numbers nobody can learn from."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from dsacc.system.types import Array
 
 
 class Observations:
-    """Turns one environment's observations into network input, one at a time or in a batch.
+    """Turns an environment's observations into network input, one at a time or as a batch.
 
     >>> space = spaces.Box(0, 255, (96, 96, 3), np.uint8)
     >>> Observations(space).spec
@@ -26,14 +26,14 @@ class Observations:
         self.raw_shape: tuple[int, ...] = () if isinstance(space, spaces.Discrete) else tuple(space.shape or ())
 
     def encode(self, observation: Any) -> Array:
-        """One observation or a batch of them, as [B, *spec.shape]; refuses another shape, NaN and infinity."""
+        """One observation or a batch, as [B, *spec.shape]. Refuses other shapes, NaN and infinity."""
         array = np.asarray(observation)
         if array.shape == self.raw_shape:
             array = array[None]
         elif array.shape[1:] != self.raw_shape:
             raise ModelError(
-                f"an observation of shape {array.shape} does not fit; this agent sees {self.raw_shape or 'a number'}, "
-                f"or a batch of them"
+                f"an observation of shape {array.shape} does not fit: this agent sees {self.raw_shape or 'a number'}, "
+                "or a batch of these"
             )
         return self._convert(array)
 
@@ -93,7 +93,7 @@ def _image(shape: tuple[int, ...]) -> tuple[ObservationSpec, Callable[[Array], A
 
 def _bytes(x: Array) -> Array:
     if x.dtype != np.uint8:
-        raise EnvError(f"a picture of type {x.dtype} came where the observation space says uint8")
+        raise EnvError(f"the environment gave a picture of type {x.dtype}, but its observation space says uint8")
     return np.ascontiguousarray(x)
 
 
@@ -101,18 +101,18 @@ def _floats(x: Array) -> Array:
     with np.errstate(over="ignore"):
         x = x.astype(np.float32)
     if not np.isfinite(x).all():
-        raise EnvError("the observation holds NaN or infinity; nothing can be learned from it, so mend the environment")
+        raise EnvError("the observation holds NaN or infinity, from which nothing can be learned; fix the environment")
     return x
 
 
 def _indices(x: Array, counts: tuple[int, ...]) -> Array:
     if (x < 0).any() or (x >= np.asarray(counts)).any():
-        raise EnvError("a discrete observation lies outside its space")
+        raise EnvError("a discrete observation is outside its space; fix the environment")
     return x.astype(np.int64)
 
 
 def check_actions(env: gym.Env[Any, Any]) -> int:
-    """How many actions there are; refuses anything but Discrete actions that start at 0."""
+    """The number of actions. Refuses anything but Discrete actions that start at 0."""
     space = env.action_space
     if not isinstance(space, spaces.Discrete):
         raise EnvError(
@@ -124,7 +124,7 @@ def check_actions(env: gym.Env[Any, Any]) -> int:
 
 
 def action_names(env: gym.Env[Any, Any]) -> list[str]:
-    """What the environment calls its actions, else their numbers."""
+    """The environment's names of its actions, or their numbers where it has none."""
     meanings = getattr(env.unwrapped, "get_action_meanings", None)
     names = [str(name) for name in meanings()] if callable(meanings) else []
     count = check_actions(env)
@@ -151,7 +151,7 @@ def space_to_json(space: spaces.Space[Any]) -> dict[str, Any]:
 
 
 def space_from_json(data: dict[str, Any]) -> spaces.Space[Any]:
-    """The space of a saved agent. A Box comes back with its shape and type; its bounds play no part."""
+    """The space of a saved agent. A Box comes back with its shape and type; its bounds are not kept."""
     kind = data["type"]
     if kind == "Box":
         dtype = np.dtype(data["dtype"])

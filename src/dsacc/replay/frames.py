@@ -1,4 +1,4 @@
-"""Where single pictures (or other observations) are kept, by slot: as they are, or compressed without loss."""
+"""Storage of single pictures (or other observations) by slot: as they are, or compressed without loss."""
 
 from typing import Protocol
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from dsacc.system.types import Array
 
-KEY_EVERY = 8  # slots between pictures that are stored for themselves; those between are differences to them
+KEY_EVERY = 8  # every so many slots a picture is stored whole; the others are differences to it
 
 
 class Store(Protocol):
@@ -28,12 +28,12 @@ class Store(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are or will be taken by what is stored now."""
+        """Bytes that what is stored now takes, or will take once its memory is touched."""
         ...
 
 
 class PlainStore:
-    """An array. Its memory is taken by the operating system page by page, as slots are first written."""
+    """An array. The operating system allocates its memory page by page, as slots are first written."""
 
     def __init__(self, slots: int, shape: tuple[int, ...], dtype: str) -> None:
         self.frames = np.zeros((slots, *shape), dtype)
@@ -62,9 +62,9 @@ class PlainStore:
 class PackedStore:
     """Pictures compressed by LZ4, which is fast enough to unpack a minibatch at every update.
 
-    Of the pictures of a ring every `KEY_EVERY`-th is packed as it is, the others as their exclusive-or with the key
-    before them, which is nearly all zeros. A slot refers to its key, so that the key lives as long as any picture that
-    needs it.
+    In each ring every `KEY_EVERY`-th picture (a key) is packed as it is. The others are packed as their exclusive-or
+    with the key before them, which is nearly all zeros. A slot refers to its key, so a key lives as long as any picture
+    that needs it.
     """
 
     def __init__(self, slots: int, shape: tuple[int, ...], rings: int = 1) -> None:
@@ -117,5 +117,5 @@ class PackedStore:
 
     @property
     def nbytes(self) -> int:
-        """The packed pictures, the objects that hold them (33 bytes each, rounded up to 16) and two references."""
+        """Packed pictures, the bytes objects that hold them (33 bytes each, rounded up to 16) and two references each."""
         return self._bytes + 48 * self._filled + 16 * len(self.packed)

@@ -9,7 +9,7 @@ from dsacc.config import Config
 from dsacc.replay.ring import COLUMNS
 
 SLOT_BYTES = sum(np.dtype(kind).itemsize for kind in COLUMNS.values())
-TYPICAL_COMPRESSION = 4.0  # the least that nine Atari games gave (UpNDown); most give 10 to 30
+TYPICAL_COMPRESSION = 4.0  # the lowest of nine Atari games (UpNDown); most reach 10 to 30
 
 
 def memory_needed(config: Config, spec: ObservationSpec, stack: int, steps: int) -> int:
