@@ -117,5 +117,5 @@ class PackedStore:
 
     @property
     def nbytes(self) -> int:
-        """Packed pictures, the bytes objects that hold them (33 bytes each, rounded up to 16) and two references each."""
+        """Packed pictures, the bytes objects that hold them (33 bytes, rounded up to 48) and two references each."""
         return self._bytes + 48 * self._filled + 16 * len(self.packed)
