@@ -74,10 +74,10 @@ def test_an_environment_of_ones_own_is_found_in_the_current_folder_by_train_and_
 def test_a_folder_of_runs_that_is_taken_for_a_run_names_one(here, capsys):
     (here / "runs" / "first").mkdir(parents=True)
     assert main(["evaluate", "runs"]) == 2
-    assert said(capsys) == ["dsacc: runs is a folder without a run in it (no config.json)"]
+    assert said(capsys) == ["dsacc: runs is a folder without a run (it has no config.json)"]
     (here / "runs" / "first" / "config.json").write_text("{}")
     assert main(["evaluate", "runs"]) == 2
-    assert said(capsys) == ["dsacc: runs is a folder without a run in it (no config.json); did you mean runs/first?"]
+    assert said(capsys) == ["dsacc: runs is a folder without a run (it has no config.json); did you mean runs/first?"]
 
 
 def test_train_says_what_it_found_and_what_to_do_next(here, capsys):
@@ -92,7 +92,7 @@ def test_train_says_what_it_found_and_what_to_do_next(here, capsys):
     assert main(command) == 0
     assert said(capsys) == ["run is finished at 120 steps or more", "next: dsacc evaluate run"]
     assert main([*command, "--noise-std", "0.5"]) == 2
-    assert "noise_std 1.0 there, 0.5 here" in said(capsys)[-1]
+    assert "noise_std is 1.0 there and 0.5 here" in said(capsys)[-1]
 
 
 def test_options_reach_the_run(here):

@@ -75,7 +75,7 @@ def test_a_finished_run_is_not_repeated(tmp_path):
 
 def test_a_changed_setting_is_refused_with_the_difference(tmp_path):
     train(tmp_path / "run")
-    with pytest.raises(RunError, match=r"noise_std 1.0 there, 0.5 here"):
+    with pytest.raises(RunError, match=r"noise_std is 1.0 there and 0.5 here"):
         train(tmp_path / "run", noise_std=0.5)
 
 
@@ -98,7 +98,7 @@ def test_a_stopped_run_without_a_checkpoint_starts_again_and_ends_the_same(tmp_p
 def test_folders_that_are_not_runs_are_left_alone(tmp_path):
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "thesis.txt").write_text("precious")
-    with pytest.raises(RunError, match="holds files but no run"):
+    with pytest.raises(RunError, match="contains files but no run"):
         train(tmp_path / "notes")
     (tmp_path / "file").write_text("precious")
     with pytest.raises(RunError, match="is a file"):
