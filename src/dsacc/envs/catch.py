@@ -21,8 +21,8 @@ class Catch(gym.Env[np.ndarray[Any, Any], np.int64]):
     """Catch a falling ball. Observation: an RGB screen, 84 x 84 x 3 uint8. Actions: left, stay, right.
 
     The ball starts in a random column of the top row and falls one row per step. The paddle starts in the middle of the
-    bottom row and moves one cell per step. When the ball reaches the bottom row, the reward is +1 if the paddle is below
-    it and -1 if not, and the next ball starts. The episode ends after `balls` balls.
+    bottom row and moves one cell per step. When the ball reaches the bottom row, the reward is +1 if the paddle is
+    under it and -1 if not, and the next ball starts. The episode ends after `balls` balls.
 
     >>> env = Catch()
     >>> observation, _ = env.reset(seed=0)
