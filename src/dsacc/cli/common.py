@@ -34,7 +34,7 @@ def player_options(parser: argparse.ArgumentParser) -> None:
         "--mode",
         choices=MODES,
         default="independent",
-        help="new weather per frame, one draw per episode, or one draw per episode that moves (default: independent)",
+        help="new weather per frame, one per episode, or one per episode that falls or drifts (default: independent)",
     )
     parser.add_argument(
         "--where",

@@ -25,7 +25,7 @@ def add(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--mode", choices=MODES, default="independent",
-        help="new weather per frame, one draw per episode, or one draw per episode that moves (default: independent)",
+        help="new weather per frame, one per episode, or one per episode that falls or drifts (default: independent)",
     )  # fmt: skip
     parser.add_argument("--modes", action="store_true", help="one row per mode, with four successive frames per cell")
     parser.add_argument("--seed", type=whole, default=0, help="seed of the game and of the shifts (default: 0)")
