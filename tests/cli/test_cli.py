@@ -94,7 +94,7 @@ def test_train_says_what_it_found_and_what_to_do_next(here, capsys):
     assert main(command) == 0
     assert said(capsys) == ["run: this run is finished; it has 120 steps or more", "next: dsacc evaluate run"]
     assert main([*command, "--noise-std", "0.5"]) == 2
-    assert "noise_std is 1.0 there and 0.5 here" in said(capsys)[-1]
+    assert "noise_std 1.0 there, 0.5 here" in said(capsys)[-1]
 
 
 def test_options_reach_the_run(here):

@@ -75,7 +75,7 @@ def test_a_finished_run_is_not_repeated(tmp_path):
 
 def test_a_changed_setting_is_refused_with_the_difference(tmp_path):
     train(tmp_path / "run")
-    with pytest.raises(RunError, match=r"noise_std is 1.0 there and 0.5 here"):
+    with pytest.raises(RunError, match=r"noise_std 1.0 there, 0.5 here"):
         train(tmp_path / "run", noise_std=0.5)
 
 

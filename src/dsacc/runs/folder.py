@@ -190,9 +190,9 @@ class RunFolder:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """`noise_std is 1.0 there and 0.5 here`, for every setting that differs."""
+    """`noise_std 1.0 there, 0.5 here`, for every setting that differs."""
     names = [n for n in {**before, **after} if before.get(n) != after.get(n)]
-    return ", ".join(f"{n} is {before.get(n)} there and {after.get(n)} here" for n in names)
+    return ", ".join(f"{n} {before.get(n)} there, {after.get(n)} here" for n in names)
 
 
 def read_status(path: Path) -> dict[str, Any]:

@@ -90,10 +90,10 @@ def streak(length: int, angle: float) -> Array:
 @lru_cache(maxsize=256)
 def _padded(side: int, margin: int, reach: int) -> Array:
     """The source index of each place of a padded axis: mirrored for `margin` places, then wrapped for `reach`."""
-    place = np.arange(-reach, side + 2 * margin + reach) % (side + 2 * margin) - margin
-    place = (side - 1) - np.abs((side - 1) - place % (2 * (side - 1)))
-    place.setflags(write=False)
-    return place
+    index = np.arange(-reach, side + 2 * margin + reach) % (side + 2 * margin) - margin
+    index = (side - 1) - np.abs((side - 1) - index % (2 * (side - 1)))
+    index.setflags(write=False)
+    return index
 
 
 def blur_by_fall(dots: Array, kernel: Array | None, margin: tuple[int, int]) -> Array:
