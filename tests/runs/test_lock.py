@@ -152,7 +152,7 @@ def test_a_killed_holder_is_followed_at_once(start, tmp_path):
     worker.process.kill()
     os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)  # dead, and left a zombie: nobody else need have noticed
     with RunLock.acquire(tmp_path) as lock:
-        assert lock.taken_over == f"took over the lock of pid {worker.pid} on {HOST}, which is no longer running"
+        assert lock.taken_over == f"took over the lock of pid {worker.pid} on {HOST}, which is gone"
     worker.end()
 
 
@@ -247,7 +247,7 @@ def test_a_reused_pid_is_not_the_holder(flock, tmp_path, monkeypatch):
         monkeypatch.setattr(module, "fcntl", None)
     write_lock(tmp_path, host=HOST, pid=os.getppid(), pid_started=psutil.Process(os.getppid()).create_time() - 60)
     with RunLock.acquire(tmp_path) as lock:
-        assert lock.taken_over == f"took over the lock of pid {os.getppid()} on {HOST}, which is no longer running"
+        assert lock.taken_over == f"took over the lock of pid {os.getppid()} on {HOST}, which is gone"
 
 
 def test_without_flock_the_living_holder_decides(start, tmp_path, monkeypatch):
@@ -258,7 +258,7 @@ def test_without_flock_the_living_holder_decides(start, tmp_path, monkeypatch):
         RunLock.acquire(tmp_path)
     worker.end()
     with RunLock.acquire(tmp_path) as lock:
-        assert f"pid {worker.pid} on {HOST}, which is no longer running" in lock.taken_over
+        assert f"pid {worker.pid} on {HOST}, which is gone" in lock.taken_over
     assert not (tmp_path / "lock").exists()
 
 

@@ -21,11 +21,7 @@ def add(commands: Commands) -> None:
         help="conditions; id is the clean game (default: id snow rain fog for pictures, else id)",
     )
     parser.add_argument(
-        "--severity",
-        nargs="+",
-        default=["paper"],
-        metavar="LEVEL",
-        help="paper, or 1 to 5; several may be given (default: paper)",
+        "--severity", nargs="+", default=["paper"], metavar="LEVEL", help="paper, 1 to 5, or several (default: paper)"
     )
     parser.add_argument("--episodes", type=whole, default=10, help="full episodes per condition (default: 10)")
     parser.add_argument(
@@ -35,12 +31,8 @@ def add(commands: Commands) -> None:
         default=["greedy"],
         help="how actions are chosen; both may be given (default: greedy)",
     )
-    parser.add_argument(
-        "--format",
-        choices=["table", "csv", "markdown", "latex", "json"],
-        default="table",
-        help="format of the output (default: table)",
-    )
+    formats = ["table", "csv", "markdown", "latex", "json"]
+    parser.add_argument("--format", choices=formats, default="table", help="format of the output (default: table)")
     parser.add_argument("--baseline", help="agent that the others are compared with (default: dsac, or the first)")
     parser.add_argument("--out", type=Path, help="folder for the rows of agents that have no run folder")
 

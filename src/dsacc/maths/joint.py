@@ -24,8 +24,7 @@ def solve_two(base_BA: Tensor, first: Problem, second: Problem, max_iterations: 
             break
         iterations_B += ~done_B
         direction_BK, pushed_B = _inward_direction(y_BK, g_BK, covariance, held_BK, size_BK)
-        # Far from the minimum the dual is exponential and Newton's steps are too short. Try longer ones, as long as the
-        # fall of D exceeds rounding.
+        # Far out the dual is exponential and Newton's steps are too short. Try longer ones while D falls measurably.
         far_B = (g_BK * direction_BK).sum(dim=1) > 1e-9 * dual_B.abs().clamp(min=1.0)
         step_B = torch.where(far_B & (iteration >= 12), 64.0, 1.0).double()
         next_BK, dual_B = _line_search(base_BA, unit_BKA, size_BK, y_BK, g_BK, dual_B, direction_BK, done_B, step_B)

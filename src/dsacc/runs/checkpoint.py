@@ -215,10 +215,8 @@ def _unsealed(path: Path) -> dict[str, Any]:
     content = read_json(path)
     seal = content.pop("sha256", None)
     if content.get("format") != FORMAT and seal == _seal(content):
-        raise RunError(
-            f"{path} has format {content.get('format')}, but this version of dsacc reads format {FORMAT}; use the "
-            "version that wrote it"
-        )
+        number = content.get("format")
+        raise RunError(f"{path} has format {number}, but this dsacc reads format {FORMAT}; use the one that wrote it")
     if seal != _seal(content):
         raise RunError(f"{path} does not match its sha256")
     return content

@@ -68,8 +68,7 @@ class RunLock(AbstractContextManager["RunLock"]):
         self.lost: str | None = None
         self.taken_over = f"took over {path}, which could not be read" if info.st_size else None
         if holder:
-            silent = f"silent for {(now - holder.heartbeat) / 60:.0f} minutes"
-            how = silent if holder.host != _HOST else "which is no longer running"
+            how = "which is gone" if holder.host == _HOST else f"silent for {(now - holder.heartbeat) / 60:.0f} minutes"
             self.taken_over = f"took over the lock of pid {holder.pid} on {holder.host}, {how}"
         self._path, self._last = path, time.monotonic()
         self._fd: int | None = fd

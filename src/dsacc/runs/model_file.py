@@ -78,9 +78,7 @@ def parse_model(data: bytes, path: Path) -> ModelFile:
     try:
         arrays, header = unpack_arrays(data, path)
         if header["format"] > FORMAT:
-            raise ModelError(
-                f"{path} was written by a newer version of dsacc (format {header['format']}); upgrade to read it"
-            )
+            raise ModelError(f"{path} was written by a newer dsacc (format {header['format']}); upgrade to read it")
         config = Config(**header["config"])
         tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
         return ModelFile(config, dict(header["space"]), int(header["actions"]), int(header["step"]), tensors)

@@ -34,15 +34,11 @@ class Layout:
         else:
             height, width, total = frame
         if min(height, width) < SMALLEST:
-            raise ConfigError(
-                f"pictures of {height}x{width} are too small for a shift; it needs at least {SMALLEST} pixels per side"
-            )
+            raise ConfigError(f"a shift needs at least {SMALLEST} pixels per side; these pictures are {height}x{width}")
         if channels is None:
             channels = 3 if total % 3 == 0 else 1
         if channels not in (1, 3) or total % channels:
-            raise ConfigError(
-                f"channels must be 1 or 3 and divide the observation's {total} channels; {channels!r} does not"
-            )
+            raise ConfigError(f"channels must be 1 or 3 and divide the observation's {total}; {channels!r} does not")
         each = total // channels
         self.pictures = (stack * each, height, width, channels)
         # In both orders a transpose of five axes brings the pictures to the front.
@@ -76,26 +72,21 @@ def is_picture(space: spaces.Space[object]) -> bool:
         return True
     if not np.issubdtype(space.dtype, np.floating) or not space.shape:
         raise ConfigError(
-            f"a shift can change pictures of uint8 and vectors of floats, not observations of shape {space.shape} and "
-            f"type {space.dtype}"
+            f"a shift can change pictures of uint8 and vectors of floats, not {space.dtype} of shape {space.shape}"
         )
     if len(space.shape) in (2, 3, 4) and (space.low == 0).all() and np.isin(space.high, (1, 255)).all():
         try:
             Layout(space.shape)
         except ConfigError:
             return False
-        raise ConfigError(
-            f"a shift can change pictures of uint8, but these are {space.dtype}; apply the shift first and scale the "
-            "pictures after it"
-        )
+        raise ConfigError(f"a shift can change pictures of uint8, not {space.dtype}; scale pictures after the shift")
     return False
 
 
 def unit_scale(space: spaces.Box) -> Array:
-    """Half of each entry's range, so that dividing by it makes the range 2; 1 where the range is not known.
+    """Half of each entry's range, so that dividing by it makes the range 2. [n] float64.
 
-    A range of 1e4 or more counts as not known. -> [n] float64.
-    """
+    It is 1 where the range is not known, which includes ranges of 1e4 and more."""
     half = (space.high.astype(np.float64) - space.low.astype(np.float64)).reshape(-1) / 2
     return np.where((half > 0) & (half < 1e4), half, 1.0)
 

@@ -42,10 +42,8 @@ def contrast(rng: np.random.Generator, shape: tuple[int, ...], level: Level) -> 
 
 
 def saturation(rng: np.random.Generator, shape: tuple[int, ...], level: Level) -> Change:
-    """Paler colours with the same value in HSV: x -> V - f (V - x), V being the strongest channel.
-
-    Pixels also get brighter, so an agent that sees in grey is tested too.
-    """
+    """Paler colours with the same value in HSV: x -> V - f (V - x), V being the strongest channel. They also get
+    brighter, so an agent that sees in grey is tested too."""
     if shape[2] == 1:
         raise ConfigError("saturation changes nothing in a grey picture; use it on coloured pictures")
     factor = strength(rng, level, SATURATION)

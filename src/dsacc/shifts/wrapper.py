@@ -105,10 +105,7 @@ class Shift(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
 
     @contextmanager
     def _through_the_lens(self) -> Iterator[None]:
-        """Set the environment's lens to our change for one call, and put the old one back afterwards.
-
-        A shift around this one is applied after it.
-        """
+        """Set the environment's lens to our change for one call. A shift around this one is applied after it."""
         if self.where != "screen":
             yield
             return

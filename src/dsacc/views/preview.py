@@ -149,10 +149,8 @@ def _draw(rows: list[tuple[str, list[_Cell]]], titles: list[str], frames: int) -
 
 
 def _paste(cell: _Cell, target: int) -> Array:
-    """The frames of a cell side by side on white, with the agent's frames below.
-
-    Each is enlarged by the largest whole factor that keeps it within `target` pixels of width.
-    """
+    """The frames of a cell side by side on white, with the agent's frames below. Each is enlarged by the largest whole
+    factor that keeps it within `target` pixels of width."""
     strips = []
     for pictures in (cell.colour, cell.agent):
         if pictures:

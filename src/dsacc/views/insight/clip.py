@@ -74,12 +74,10 @@ def clip_figure_data(
     """Play `steps` agent steps with sampled actions, and choose one state and one draw of noise to show.
 
     `source` is an agent, a run folder or a saved agent. `env` is by default the one that it was trained on. Each state
-    is examined under `draws` draws of the noise that training used. The same arguments always choose the same pair:
-
-    1. Take the pairs in which the unclipped lambda loses the action with the highest Q and the clipped one keeps it. If
-       there are none, take those in which the clip changes lambda; if there are none either, take all.
-    2. Of these, keep those whose target some lambda meets, if there are any.
-    3. Of these, choose the surrogate policy with the largest probability; of equals, the earliest.
+    is examined under `draws` draws of the noise that training used. The same arguments always choose the same pair: one
+    in which the unclipped lambda loses the action with the highest Q and the clipped lambda keeps it, else one in which
+    the clip changes lambda, else any. Pairs whose target some lambda meets come first. Of these it takes the one whose
+    surrogate policy has the largest probability; of equals, the earliest.
     """
     model = source if isinstance(source, DSAC) else DSAC.load(source)
     c = model.config
@@ -201,8 +199,7 @@ def _sentence(verdict: str, shares: dict[str, float], count: int) -> str:
 def draw_clip(data: ClipData, axes: "Sequence[Axes] | None" = None) -> "Figure":
     """Draw Q above and the two policies below, into two given axes or a new figure. Returns the figure.
 
-    Colour-blind people can tell the colours apart, and hatching helps where there is no colour. The best action is
-    marked.
+    Colour-blind people can tell the colours apart; hatching helps without colour. The best action is marked.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

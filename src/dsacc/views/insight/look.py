@@ -53,11 +53,8 @@ class Insight:
 
     @property
     def reached_B(self) -> Array | None:
-        """Whether any lambda meets the target.
-
-        The mean of Q under a policy lies between the smallest and the largest Q. If noise moves the target outside that
-        range, no lambda meets it, and the unclipped lambda diverges.
-        """
+        """Whether any lambda meets the target. The mean of Q under a policy lies between the smallest and largest Q. If
+        noise moves the target outside that range, no lambda meets it, and the unclipped lambda diverges."""
         return None if self.root_B is None else (self.root_B > FREE[0]) & (self.root_B < FREE[1])
 
 

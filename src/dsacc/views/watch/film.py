@@ -39,10 +39,8 @@ def check_file(out: str | Path) -> Path:
 
 @contextmanager
 def film(path: Path, fps: float) -> Iterator[Add]:
-    """Yields a function that takes frames [H, W, 3] uint8, H and W even.
-
-    If the block ends without an error, the file is moved to `path`. Otherwise nothing is left.
-    """
+    """Yields a function that takes frames [H, W, 3] uint8, H and W even. If the block ends without an error, the file
+    is moved to `path`. Otherwise nothing is left."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     kind: type[_Mp4] | type[_Gif] = _Mp4 if path.suffix.lower() == ".mp4" else _Gif
     with _disk(path):  # before anything is played
@@ -127,9 +125,8 @@ class _Gif:
         from PIL import Image
 
         if (len(self.frames) + 1) * frame.shape[0] * frame.shape[1] > GIF_BYTES:
-            way = "a lower --max-steps or a file name that ends in .mp4"
-            limit = f"exceeds {size(GIF_BYTES)} of memory at frame {len(self.frames)}"
-            raise ConfigError(f"this gif {limit}; choose {way} ({EXTRA})")
+            way = f"a lower --max-steps or a file name that ends in .mp4 ({EXTRA})"
+            raise ConfigError(f"this gif exceeds {size(GIF_BYTES)} at frame {len(self.frames)}; choose {way}")
         picture = Image.fromarray(frame)
         if not self.frames:
             self.frames.append(picture.quantize(256, method=Image.Quantize.MEDIANCUT))
