@@ -11,7 +11,7 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
 
 
 def readable(x: float, digits: int = 3) -> str:
-    """`0.0123`, `132`, `10,463`: a few digits, without an exponent for numbers up to 1e9."""
+    """`0.0123`, `132`, `10,463`: a few digits, and no exponent from 1,000 to 1e9."""
     return f"{x:,.0f}" if 999.5 <= abs(x) < 1e9 else f"{x:.{digits}g}"
 
 
