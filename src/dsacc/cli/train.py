@@ -32,7 +32,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events into the run folder")
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
     tests = parser.add_argument_group("tests during training, which do not affect it")
-    tests.add_argument("--evaluate-every", type=whole, metavar="STEPS", help="steps between tests (default: no tests)")
+    tests.add_argument("--evaluate-every", type=whole, metavar="STEPS", help="agent steps between tests (default: off)")
     tests.add_argument("--evaluate-shifts", nargs="+", default=["id"], metavar="SHIFT", help="conditions (default: id)")
     tests.add_argument("--evaluate-episodes", type=whole, default=10, help="episodes per condition (default: 10)")
     group = parser
