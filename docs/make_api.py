@@ -1,14 +1,14 @@
-"""Write docs/api.md, the reference of every public name, from the sources: `make docs`.
+"""Write docs/api.md, the reference of all public names, from the sources: `make docs`.
 
-    python docs/make_api.py            # writes docs/api.md beside this file
-    python docs/make_api.py --check    # writes nothing; exit code 1 if the page is not what this makes
+    python docs/make_api.py            # writes docs/api.md
+    python docs/make_api.py --check    # writes nothing; exit code 1 if the page is not up to date
 
-What is read: docstrings, signatures and the comments of fields from the syntax tree, so that a page is the same from
-every Python and needs no optional package; settings from `Config`; options from the command line's own parser.
+Docstrings, signatures and the comments of fields come from the syntax tree. So the page does not depend on the version
+of Python and needs no optional package. Settings come from `Config`, options from the parser of the command line.
 
-Why not a tool: pdoc, Sphinx and mkdocstrings make a site, and this is a page that reads well on GitHub and in an
-editor. lazydocs and pydoc-markdown write Markdown, and print signatures as the running Python shows them, lose the
-comments that explain fields, and know nothing of settings, presets and the command line, which are half of this page.
+Why not an existing tool: pdoc, Sphinx and mkdocstrings make a site; this is one page that reads well on GitHub and in
+an editor. lazydocs and pydoc-markdown write Markdown, but print signatures as the running Python shows them and leave
+out the comments that explain fields. None of them covers settings, presets and the command line, half of this page.
 """
 
 import argparse
@@ -27,10 +27,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"
 PAGE = ROOT / "docs" / "api.md"
-WIDTH = 112  # characters of a signature or a line of help
+WIDTH = 112  # characters per line of a signature or of help
 
 ALL = "*"  # the module's __all__, or what it defines without an underscore
-# What is public: a package's __all__, and what DESIGN, docs and examples name in other modules.
+# Public are the __all__ of packages, and the names in other modules that documents and examples use.
 MODULES: dict[str, str] = {
     "dsacc": ALL,
     "dsacc.config": "Config make_config agent_name",
@@ -62,7 +62,7 @@ MODULES: dict[str, str] = {
     "dsacc.experiments.status": "read_standings Standing",
     "dsacc.errors": ALL,
 }
-ELSEWHERE = {"reset", "step", "render", "act", "check_fits", "execute"}  # as in Gymnasium, in Player, in Backend
+ELSEWHERE = {"reset", "step", "render", "act", "check_fits", "execute"}  # explained by Gymnasium, Player or Backend
 
 Definition = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
 
@@ -72,7 +72,7 @@ Definition = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
 
 @dataclass(frozen=True)
 class Module:
-    """A module's source and its syntax tree."""
+    """The source of a module and its syntax tree."""
 
     name: str
     text: str
@@ -80,7 +80,7 @@ class Module:
 
     @property
     def public(self) -> list[str]:
-        """Its __all__, or all classes and functions of its own without an underscore."""
+        """Its __all__, or all classes and functions that it defines without an underscore."""
         for node in self.tree.body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
                 names: list[str] = ast.literal_eval(node.value)
@@ -89,15 +89,15 @@ class Module:
         return [name for name in defined if not name.startswith("_")]
 
     def segment(self, node: ast.AST) -> str:
-        """As it is written, in one line."""
+        """The source of a node, on one line."""
         return re.sub(r"\s+", " ", ast.get_source_segment(self.text, node) or "")
 
     def annotation(self, node: ast.expr) -> str:
-        """A type as it is written, without the quotes where it has some."""
+        """A type as in the source, without quotes."""
         return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else self.segment(node)
 
     def default(self, node: ast.expr) -> str:
-        """As it is written; a constant's value in place of its name."""
+        """A default as in the source; the name of a constant is replaced by its value."""
         if isinstance(node, ast.Name) and node.id.isupper():
             home, named = find(self, node.id)
             if isinstance(named, ast.Assign | ast.AnnAssign) and named.value is not None:
@@ -105,7 +105,7 @@ class Module:
         return self.segment(node)
 
     def comment(self, node: ast.stmt) -> str:
-        """What stands behind `#` in the last line of a definition."""
+        """The comment on the last line of a definition."""
         line = self.text.splitlines()[(node.end_lineno or 1) - 1]
         _, _, said = line.encode()[node.end_col_offset or 0 :].decode().partition("#")
         return said.strip()
@@ -122,7 +122,7 @@ def read(name: str) -> Module:
 
 @cache
 def _definitions(name: str) -> dict[str, Definition | ast.ImportFrom]:
-    """What a module defines or imports at its top, by name."""
+    """What a module defines or imports at its top level, by name."""
     found: dict[str, Definition | ast.ImportFrom] = {}
     body = read(name).tree.body
     for node in [*body, *(inner for outer in body if isinstance(outer, ast.If) for inner in outer.body)]:
@@ -137,26 +137,26 @@ def _definitions(name: str) -> dict[str, Definition | ast.ImportFrom]:
 
 
 def find(module: Module, name: str) -> tuple[Module, Definition]:
-    """Where a name that a module exports is defined: there, or where it is imported from."""
+    """The module that defines an exported name, and the definition."""
     node = _definitions(module.name).get(name)
     if node is None:
         raise LookupError(f"{module.name} has no {name}")
     if isinstance(node, ast.ImportFrom):
         if not (node.module or "").startswith("dsacc"):
-            raise LookupError(f"{name} of {module.name} is another package's")
+            raise LookupError(f"{name} of {module.name} comes from another package")
         return find(read(node.module or ""), next(a.name for a in node.names if name in (a.asname, a.name)))
     return module, node
 
 
 def public_names() -> Iterator[tuple[str, str]]:
-    """(module, name) of everything on the page, each where it is first."""
+    """(module, name) of everything on the page, in order."""
     for module, chosen in MODULES.items():
         for name in read(module).public if chosen == ALL else chosen.split():
             yield module, name
 
 
 def undocumented() -> list[str]:
-    """Public names and methods that no docstring explains; nothing where all is well."""
+    """Public names and methods without a docstring."""
     missing = []
     for module, name in public_names():
         home, node = find(read(module), name)
@@ -206,7 +206,7 @@ def _parameters(module: Module, node: ast.FunctionDef, bound: bool) -> list[str]
 
 
 def _call(name: str, parameters: list[str], returns: str = "") -> str:
-    """`name(a, b) -> c` in one line, or a parameter a line where that is too long."""
+    """`name(a, b) -> c` on one line, or one parameter per line if that is too long."""
     line = f"{name}({', '.join(parameters)}){returns}"
     if len(line) <= WIDTH:
         return line
@@ -219,7 +219,7 @@ def _signature(module: Module, node: ast.FunctionDef, name: str, bound: bool = F
 
 
 def _docstring(node: ast.Module | ast.FunctionDef | ast.ClassDef) -> str:
-    """As Markdown: examples in a block of their own."""
+    """A docstring as Markdown, with examples in code blocks."""
     lines, out, inside = (ast.get_docstring(node) or "").splitlines(), [], False
     for line in lines:
         if line.startswith(">>>") and not inside:
@@ -254,7 +254,7 @@ def _sentence(text: str) -> str:
 
 
 def _link(text: str, heading: str) -> str:
-    """To a heading of the page, whose anchor `_anchored` fills in: a second one of the same slug gets a number."""
+    """A link to a heading of the page. `_anchored` fills in the anchor: headings with the same slug are numbered."""
     return f"[`{text}`](#<{heading}>)"
 
 
@@ -269,13 +269,13 @@ def _anchored(text: str) -> str:
 
 
 def slug(heading: str) -> str:
-    """GitHub's anchor of a heading: lower case, no marks but - and _, spaces to hyphens."""
+    """GitHub's anchor of a heading: lower case, no punctuation except - and _, hyphens for spaces."""
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").strip().lower()
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
 
 
 def _field_rows(module: Module, node: ast.ClassDef) -> list[list[str]]:
-    """The fields of a dataclass or a NamedTuple: name, type, default, and the comment beside it."""
+    """Name, type, default and comment of each field of a dataclass or a NamedTuple."""
     rows = []
     for line in node.body:
         if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.target.id[0] != "_":
@@ -332,7 +332,7 @@ def _entry(module_name: str, name: str) -> Iterator[str]:
 
 
 def _modules() -> Iterator[str]:
-    homes: dict[tuple[str, int], str] = {}  # a definition, and the title it stands under
+    homes: dict[tuple[str, int], str] = {}  # the title of the entry of each definition
     for module in MODULES:
         names = [name for m, name in public_names() if m == module]
         own, links = [], []
@@ -350,17 +350,17 @@ def _modules() -> Iterator[str]:
 
 
 def _types() -> Iterator[str]:
-    """The aliases that signatures and fields use, as they are defined."""
+    """The definitions of the type aliases in signatures and fields."""
     rows: dict[tuple[str, str], str] = {}
     documented = {name for _, name in public_names()}
 
     def look(module: Module, node: ast.AST | None) -> None:
         for part in ast.walk(node) if node is not None else ():
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                with suppress(SyntaxError):  # a text of a Literal
+                with suppress(SyntaxError):  # a string in a Literal
                     look(module, ast.parse(part.value, mode="eval"))
             if isinstance(part, ast.Name) and part.id not in documented and part.id[0] != "_":
-                with suppress(LookupError):  # Python's, or another package's
+                with suppress(LookupError):  # from Python or another package
                     home, alias = find(module, part.id)
                     if isinstance(alias, ast.Assign) and (part.id, home.segment(alias.value)) not in rows:
                         rows[part.id, home.segment(alias.value)] = home.comment(alias)
@@ -419,8 +419,8 @@ def _settings() -> Iterator[str]:
     yield "## Settings"
     yield (
         "A setting is a keyword (`DSAC(env, noise_std=0.5)`), an option (`--noise-std 0.5`, `--clip-rewards` and "
-        "`--no-clip-rewards`), a key of a grid's `[settings]` and a line of `config.json`. Defaults are those of "
-        "preset `classic`; a preset's column is empty where it leaves the default."
+        "`--no-clip-rewards`), a key in the `[settings]` of a grid, and a line of `config.json`. The defaults are the "
+        "preset `classic`. The column of another preset is empty where it keeps the default."
     )
     yield (
         "On the command line `env` is ENV, and `constraint` follows from `--agent`: "
@@ -442,7 +442,7 @@ def _settings() -> Iterator[str]:
 
 
 def _option(action: argparse.Action) -> str:
-    """`--policy {greedy,sampled} [...]`, the same from every Python."""
+    """`--policy {greedy,sampled} [...]`, the same in every version of Python."""
     choices = "{" + ",".join(map(str, action.choices)) + "}" if action.choices else None
     if not action.option_strings:
         value = str(action.metavar or action.dest)
@@ -480,8 +480,8 @@ def _commands() -> Iterator[str]:
     titles = {a.dest: a.help or "" for a in found._choices_actions}
     yield "## Command line"
     yield (
-        "`dsacc COMMAND --help` prints this; `python -m dsacc` is the same command. Standard output holds the answer, "
-        "standard error all that is said on the way. `dsacc --version` tells the version."
+        "`dsacc COMMAND --help` prints this; `python -m dsacc` is the same command. Results go to standard output, "
+        "everything else to standard error. `dsacc --version` prints the version."
     )
     _, _, codes = " ".join((main.__doc__ or "").split()).partition(": ")
     yield f"Exit codes: {codes}"
@@ -498,15 +498,15 @@ def _commands() -> Iterator[str]:
 
 def page() -> str:
     """The whole page."""
-    sys.path.insert(0, str(SOURCE))  # these sources, wherever another dsacc is installed
+    sys.path.insert(0, str(SOURCE))  # these sources, even if another dsacc is installed
     try:
         parts = [
             "# API reference",
-            "Every public name, from the sources: `make docs` writes this page anew, so change docstrings and not "
-            "this. What is not here may change without notice. For what it is good for, read [training](training.md), "
+            "All public names. `make docs` writes this page from the sources, so change the docstrings, not this page. "
+            "What is not listed here may change without notice. For an introduction read [training](training.md), "
             "[evaluation](evaluation.md), [shifts](shifts.md) and [the method](method.md) first.",
-            "Shapes stand in names: B states, A actions, K constraints; `q_BA` is [B, A].",
-            "- [Settings](#settings): every setting, with its range and what each preset makes of it\n"
+            "Names carry shapes: B states, A actions, K constraints; `q_BA` is [B, A].",
+            "- [Settings](#settings): every setting, with its range and its value in each preset\n"
             "- [Command line](#command-line)\n"
             + "\n".join(f"- {_link(m, m)}" for m in MODULES)
             + "\n- [Types in signatures](#types-in-signatures)",
@@ -522,13 +522,13 @@ def page() -> str:
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description="Write docs/api.md from the sources.")
-    arguments.add_argument("--check", action="store_true", help="write nothing; fail where the page is not up to date")
+    arguments.add_argument("--check", action="store_true", help="write nothing; fail if the page is not up to date")
     for name in undocumented():
         print(f"{name} has no docstring", file=sys.stderr)
     made = page()
     if arguments.parse_args().check:
         fresh = PAGE.is_file() and PAGE.read_text(encoding="utf-8") == made
-        print("docs/api.md is up to date" if fresh else "docs/api.md is not what the sources say: run `make docs`")
+        print("docs/api.md is up to date" if fresh else "docs/api.md is out of date: run `make docs`")
         return 0 if fresh else 1
     PAGE.write_text(made, encoding="utf-8")
     print(f"wrote docs/api.md: {len(list(public_names()))} names")

@@ -1,20 +1,20 @@
-"""Typed errors. Each message is one sentence for the user: what is wrong, where, and what to do next."""
+"""Typed errors. Each message is one sentence that says what is wrong, where, and what to do next."""
 
 
 class DsaccError(Exception):
-    """Anything this package reports on purpose."""
+    """Every error that this package raises on purpose."""
 
 
 class BadInput(DsaccError, ValueError):
-    """The user can mend it. The command line prints the sentence and exits with code 2."""
+    """An error that the user can fix. The command line prints its message and exits with code 2."""
 
 
 class ConfigError(BadInput):
-    """A setting is unknown, of the wrong type, or out of its range."""
+    """A setting is unknown, has the wrong type, or is out of its range."""
 
 
 class EnvError(BadInput):
-    """The environment is unknown, has spaces that a discrete agent cannot use, or returned something unusable."""
+    """An environment is unknown, has spaces that a discrete agent cannot use, or returned something unusable."""
 
 
 class ModelError(BadInput):
@@ -30,7 +30,7 @@ class TrainingDiverged(DsaccError):
 
 
 class Stopped(DsaccError):
-    """A signal asked the run to stop; it was saved first."""
+    """A signal stopped the run, which was saved first."""
 
     def __init__(self, signal: int) -> None:
         super().__init__(f"stopped by signal {signal}")
@@ -38,6 +38,6 @@ class Stopped(DsaccError):
 
 
 def first_line(error: BaseException) -> str:
-    """`ValueError: what happened`, in one line."""
+    """`ValueError: what happened`, on one line."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

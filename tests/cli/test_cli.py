@@ -3,12 +3,14 @@
 import json
 import subprocess
 import sys
+from typing import get_args
 
 import gymnasium
 import pytest
 from mistakes import assert_refused
 
-from dsacc.cli import COMMANDS, main
+from dsacc.analysis.formats import Format
+from dsacc.cli import COMMANDS, build_parser, main
 
 TINY = ["--random-steps", "20", "--hidden", "16", "--batch-size", "8", "--log-every", "50"]
 
@@ -74,10 +76,10 @@ def test_an_environment_of_ones_own_is_found_in_the_current_folder_by_train_and_
 def test_a_folder_of_runs_that_is_taken_for_a_run_names_one(here, capsys):
     (here / "runs" / "first").mkdir(parents=True)
     assert main(["evaluate", "runs"]) == 2
-    assert said(capsys) == ["dsacc: runs is a folder without a run in it (no config.json)"]
+    assert said(capsys) == ["dsacc: runs is a folder without a run (it has no config.json)"]
     (here / "runs" / "first" / "config.json").write_text("{}")
     assert main(["evaluate", "runs"]) == 2
-    assert said(capsys) == ["dsacc: runs is a folder without a run in it (no config.json); did you mean runs/first?"]
+    assert said(capsys) == ["dsacc: runs is a folder without a run (it has no config.json); did you mean runs/first?"]
 
 
 def test_train_says_what_it_found_and_what_to_do_next(here, capsys):
@@ -90,7 +92,7 @@ def test_train_says_what_it_found_and_what_to_do_next(here, capsys):
     assert lines[-2:] == ["done: the agent is in run", "next: dsacc evaluate run"]
     assert any("steps/s" in line and "entropy" in line and "lambda" in line for line in lines)
     assert main(command) == 0
-    assert said(capsys) == ["run is finished at 120 steps or more", "next: dsacc evaluate run"]
+    assert said(capsys) == ["run: this run is finished; it has 120 steps or more", "next: dsacc evaluate run"]
     assert main([*command, "--noise-std", "0.5"]) == 2
     assert "noise_std 1.0 there, 0.5 here" in said(capsys)[-1]
 
@@ -134,6 +136,18 @@ def test_help_explains_every_option_with_its_default(capsys):
     assert "agent steps between target updates (default: 1; paper: 8000)" in text
 
 
+def test_the_formats_of_evaluate_are_those_that_render_knows_and_json():
+    command = build_parser()._subparsers._group_actions[0].choices["evaluate"]
+    (chosen,) = (action.choices for action in command._actions if action.dest == "format")
+    assert chosen == [*get_args(Format), "json"]
+
+
+def test_help_needs_neither_torch_nor_opencv():
+    code = "import sys, dsacc.cli as c; c.build_parser(); print(sorted({'torch', 'cv2', 'rich'} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_python_dash_m_is_the_command():
     done = subprocess.run(
         [sys.executable, "-m", "dsacc", "train", "CartPole-v1", "--steps", "0"], capture_output=True, text=True
@@ -142,8 +156,8 @@ def test_python_dash_m_is_the_command():
     assert done.stderr.strip() == "dsacc: --steps must be at least 1, not 0"
 
 
-@pytest.mark.parametrize(("command", "words"), [("train", "; the same command goes on"), ("preview", "")])
-def test_ctrl_c_promises_to_go_on_only_where_it_does(command, words, monkeypatch, capsys):
+@pytest.mark.parametrize(("command", "words"), [("train", "; run the same command to continue"), ("preview", "")])
+def test_ctrl_c_promises_to_continue_only_where_the_command_does(command, words, monkeypatch, capsys):
     def interrupted(args):
         raise KeyboardInterrupt
 

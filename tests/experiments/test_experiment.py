@@ -198,7 +198,7 @@ def test_a_stopped_driver_saves_its_runs_and_says_so(tmp_path):
     driver.send_signal(signal.SIGTERM)
     _, words = driver.communicate(timeout=120)
     assert driver.returncode == 143
-    assert words.strip().splitlines()[-1] == "dsacc: stopped and saved; the same command goes on"
+    assert words.strip().splitlines()[-1] == "dsacc: stopped and saved; run the same command to continue"
     (task,) = (json.loads(p.read_text()) for p in (out / "tasks").glob("*.json"))
     (status,) = (json.loads(p.read_text()) for p in (out / "runs").glob("*/status.json"))
     assert (task["state"], status["state"]) == ("stopped", "stopped")

@@ -78,7 +78,7 @@ def test_stopped_killed_and_failing_the_others_end_as_without_ray(grid, tmp_path
     driver.send_signal(signal.SIGTERM)
     said = driver.communicate(timeout=120)[1]
     assert driver.returncode == 128 + signal.SIGTERM, said
-    assert said.splitlines()[-1] == "dsacc: stopped and saved; the same command goes on"
+    assert said.splitlines()[-1] == "dsacc: stopped and saved; run the same command to continue"
     assert {TaskFile(out, name).read()["state"] for name in begun} == {"stopped"}
 
     before = saved(out, names)

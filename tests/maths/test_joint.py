@@ -264,7 +264,7 @@ def test_nested_bisection_finds_the_policy_that_newton_finds(form: str, monkeypa
         rows = random_rows(rng, form, 100, actions, (-2.0, 1.5))
         newton = rows.solve()
         with monkeypatch.context() as patch:
-            patch.setattr(multipliers, "_solve_two", partial(multipliers._solve_two, max_iterations=0))
+            patch.setattr(multipliers, "solve_two", partial(multipliers.solve_two, max_iterations=0))
             bisection = rows.solve()
         assert (bisection.iterations == 0).all()
         check_optimal(rows, bisection)
@@ -342,7 +342,7 @@ def solve(**changed: Any) -> Solution:
 @pytest.mark.parametrize("name", ["q", "mean_target", "variance_target", "mu", "alpha"])
 def test_nan_or_infinity_is_an_error_that_names_its_argument(name: str, bad: float) -> None:
     value = torch.where(Q == -1, bad, Q) if name == "q" else torch.tensor([1.0, bad])
-    with pytest.raises(ValueError, match=f"^{name} holds NaN or infinity"):
+    with pytest.raises(ValueError, match=f"^{name} contains NaN or infinity"):
         solve(**{name: value})
 
 
@@ -352,8 +352,8 @@ def test_nan_or_infinity_is_an_error_that_names_its_argument(name: str, bad: flo
         ({"alpha": 0.0}, "alpha must be above 0"),
         ({"form": "both"}, "'tempered' or 'plain', not 'both'"),
         ({"q": torch.zeros(3)}, r"q must be \[B, A\]"),
-        ({"mean_target": torch.zeros(3)}, r"mean_target must be a number or of shape \[2\]"),
-        ({"variance_target": torch.zeros(2, 1)}, r"variance_target must be a number or of shape \[2\]"),
+        ({"mean_target": torch.zeros(3)}, r"mean_target must be a number or have the shape \[2\]"),
+        ({"variance_target": torch.zeros(2, 1)}, r"variance_target must be a number or have the shape \[2\]"),
     ],
 )
 def test_other_bad_input_is_an_error_that_says_what_is_wrong(changed: dict[str, Any], message: str) -> None:

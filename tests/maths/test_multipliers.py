@@ -506,14 +506,14 @@ def solve_either(kind: str, **changed: Any) -> Solution:
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
 def test_nan_or_infinity_is_an_error_that_names_its_argument(kind: str, name: str, bad: float) -> None:
     for value in (bad, torch.tensor([1.0, bad])):
-        with pytest.raises(ValueError, match=f"^{name} holds NaN or infinity; the multiplier of such a state"):
+        with pytest.raises(ValueError, match=f"^{name} contains NaN or infinity, for which no multiplier is defined"):
             solve_either(kind, **{name: value})
 
 
 @both_kinds
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
 def test_nan_or_infinity_in_one_q_is_an_error(kind: str, bad: float) -> None:
-    with pytest.raises(ValueError, match=r"^q holds NaN or infinity; the multiplier of such a state"):
+    with pytest.raises(ValueError, match=r"^q contains NaN or infinity, for which no multiplier is defined"):
         solve_either(kind, q=torch.where(Q == -1, bad, Q))
 
 
@@ -535,7 +535,7 @@ def test_q_must_be_states_by_actions(kind: str, q: torch.Tensor) -> None:
 @every_argument
 @pytest.mark.parametrize("shape", [(3,), (2, 1), (2, 3), (0,)])
 def test_other_arguments_must_be_numbers_or_one_per_state(kind: str, name: str, shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=rf"{name} must be a number or of shape \[2\]"):
+    with pytest.raises(ValueError, match=rf"{name} must be a number or have the shape \[2\]"):
         solve_either(kind, **{name: torch.ones(shape)})
 
 
@@ -548,7 +548,7 @@ def test_an_unknown_form_is_refused_by_name(kind: str) -> None:
 @both_kinds
 @pytest.mark.parametrize("bounds", [(1.0, 0.0), (0.0, float("inf")), (-float("inf"), 0.0), (float("nan"), 1.0)])
 def test_bounds_must_be_finite_and_in_order(kind: str, bounds: tuple[float, float]) -> None:
-    with pytest.raises(ValueError, match="bounds must be two finite numbers in order"):
+    with pytest.raises(ValueError, match="bounds must be two finite numbers, the smaller one first"):
         solve_either(kind, bounds=bounds)
 
 

@@ -98,7 +98,7 @@ def test_a_stopped_run_without_a_checkpoint_starts_again_and_ends_the_same(tmp_p
 def test_folders_that_are_not_runs_are_left_alone(tmp_path):
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "thesis.txt").write_text("precious")
-    with pytest.raises(RunError, match="holds files but no run"):
+    with pytest.raises(RunError, match="contains files but no run"):
         train(tmp_path / "notes")
     (tmp_path / "file").write_text("precious")
     with pytest.raises(RunError, match="is a file"):

@@ -312,7 +312,7 @@ def test_a_link_is_refused_and_its_target_untouched(link, tmp_path):
     target.write_text("precious")
     run.mkdir()
     link(target, run / "lock")
-    with pytest.raises(RunError, match=r"lock is a (hard )?link.*remove it"):
+    with pytest.raises(RunError, match=r"lock is a (hard )?link.*delete it"):
         RunLock.acquire(run)
     assert target.read_text() == "precious"
     target.unlink()

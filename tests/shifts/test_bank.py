@@ -123,7 +123,7 @@ def test_vectors_are_drawn_each_time_and_not_kept():
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "one", None, True])
 def test_a_seed_that_is_none_is_refused(seed):
-    with pytest.raises(ConfigError, match="the seed of a shift is a whole number"):
+    with pytest.raises(ConfigError, match="the seed of a shift must be a whole number"):
         bank(NOISE, None, SHAPE, seed)
 
 

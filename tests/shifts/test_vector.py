@@ -18,7 +18,7 @@ def draw(name: str, level: int | None, seed: int = 0):
 
 def test_the_kinds_for_vectors():
     assert names("vector") == ["gaussian_noise", "dropout", "bias"]
-    with pytest.raises(ConfigError, match="the shift 'blur' makes no sense for vectors; for them there are gaussian_"):
+    with pytest.raises(ConfigError, match="the shift 'blur' makes no sense for vectors; choose one of gaussian_"):
         find_kind("blur", "vector")
 
 

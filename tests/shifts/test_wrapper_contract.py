@@ -111,22 +111,22 @@ def box(shape, dtype=np.uint8, high=255):
         (Pictures(), {"kind": "dropout"}, "'dropout' makes no sense for pictures"),
         (Sees(spaces.Box(-1, 1, (3,))), {"kind": "blur"}, "'blur' makes no sense for vectors"),
         (Pictures(), {"severity": 6}, "severity is 'paper' or 1 to 5, not 6"),
-        (Pictures(), {"mode": "melting"}, "mode is independent, frozen or falling, not 'melting'"),
-        (Pictures(), {"seed": -1}, "the seed of a shift is a whole number"),
-        (Pictures(), {"where": "screen"}, "Pictures does not show its screen; use where='observation'"),
-        (Pictures(), {"where": "nowhere"}, "where is 'screen' or 'observation'"),
-        (Pictures(), {"channels": 3}, "channels is 1 or 3 and divides the 4 of the observation, so not 3"),
-        (Pictures((H, W, 12)), {"channels": 4}, "channels is 1 or 3"),
+        (Pictures(), {"mode": "melting"}, "mode must be independent, frozen or falling, not 'melting'"),
+        (Pictures(), {"seed": -1}, "the seed of a shift must be a whole number of at least 0, not -1"),
+        (Pictures(), {"where": "screen"}, "Pictures gives no access to its screen; use where='observation'"),
+        (Pictures(), {"where": "nowhere"}, "where must be 'screen' or 'observation', not 'nowhere'"),
+        (Pictures(), {"channels": 3}, "channels must be 1 or 3 and divide the observation's 4; 3 does not"),
+        (Pictures((H, W, 12)), {"channels": 4}, "channels must be 1 or 3"),
         (Pictures(), {"kind": "saturation"}, "saturation changes nothing in a grey picture"),
-        (Sees(spaces.Box(-1, 1, (3,))), {"kind": "bias", "channels": 1}, "channels is for pictures"),
+        (Sees(spaces.Box(-1, 1, (3,))), {"kind": "bias", "channels": 1}, "channels only applies to pictures"),
         (Sees(spaces.Discrete(4)), {}, "not observations of type Discrete"),
         (Sees(spaces.Dict({"a": spaces.Discrete(4)})), {}, "not observations of type Dict"),
         (Sees(spaces.MultiBinary(4)), {}, "not observations of type MultiBinary"),
-        (box((128,)), {}, r"not \(128,\) of uint8"),
+        (box((128,)), {}, r"not uint8 of shape \(128,\)"),
         (box((4,), np.int32), {}, "vectors of floats"),
-        (box((15, 40, 3)), {}, "pictures of 15x40 are too small for a shift; it needs 16 px a side"),
-        (box((3, 10, 10)), {}, "too small"),
-        (box((84, 84, 3), np.float32, 1), {}, "pictures of uint8, and these are of float32; scale them after it"),
+        (box((15, 40, 3)), {}, "a shift needs at least 16 pixels per side; these pictures are 15x40"),
+        (box((3, 10, 10)), {}, "these pictures are 10x10"),
+        (box((84, 84, 3), np.float32, 1), {}, "pictures of uint8, not float32; scale pictures after the shift"),
         (box((4, 84, 84), np.float64, 255), {}, "pictures of uint8"),
     ],
 )
@@ -141,7 +141,7 @@ def test_an_observation_that_is_not_what_the_space_says_is_an_error_of_the_envir
         def observe(self):
             return super().observe().astype(np.float32)
 
-    with pytest.raises(EnvError, match=r"of shape \(4, 20, 24\) and type float32 came where the space says"):
+    with pytest.raises(EnvError, match=r"of shape \(4, 20, 24\) and type float32, but its space says"):
         Shift(Lies(), "blur").reset(seed=0)
 
 
@@ -244,7 +244,7 @@ def test_a_saved_shift_goes_on_bit_for_bit(name, mode):
 def test_a_state_of_another_shift_is_refused():
     env, other = Shift(Slides(), "gaussian_noise", 3), Shift(Slides(), "gaussian_noise", 4)
     env.reset(seed=0), other.reset(seed=0)
-    with pytest.raises(RunError, match="the saved state is of the shift"):
+    with pytest.raises(RunError, match="the saved state belongs to the shift"):
         load_env(other, save_env(env))
     with pytest.raises(RunError):
         load_env(Slides(), save_env(env))

@@ -79,14 +79,14 @@ def test_all_cells_show_the_same_moment_of_the_same_game():
     [
         (
             "CartPole-v1 --shifts blur",
-            "CartPole-v1 shows its agent numbers and no pictures of uint8, so",
+            "CartPole-v1 gives its agent no pictures of uint8; a preview needs",
         ),
-        ("Taxi-v4 --shifts blur", "nothing to see"),
+        ("Taxi-v4 --shifts blur", "no pictures of uint8"),
         ("Breakout --shifts blurr", "did you mean 'blur'"),
         ("Breakout --shifts blur --severities 9", "severity is 'paper' or 1 to 5, not '9'"),
-        ("Breakout --shifts blur --mode no", "mode is independent, frozen or falling, not 'no'"),
+        ("Breakout --shifts blur --mode no", "argument --mode: invalid choice: 'no'"),
         ("Breakout --shifts blur --steps -1", "--steps must be at least 0"),
-        ("Breakout --shifts blur --out a.jpg", "its name ends in .png, unlike 'a.jpg'"),
+        ("Breakout --shifts blur --out a.jpg", "its name must end in .png, unlike 'a.jpg'"),
         ("Breakout --shifts blur --seed -1", "seed"),
         ("Braekout --shifts blur", "did you mean 'Breakout'"),
         ("", "the following arguments are required: ENV"),

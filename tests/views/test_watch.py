@@ -22,8 +22,8 @@ from dsacc.play.adapters import BlindPlayer, OnnxPlayer, OwnPlayer, SB3Player
 from dsacc.views.watch import film as film_module
 from dsacc.views.watch import play, watch
 from dsacc.views.watch.canvas import BLUE, GREEN, ORANGE, fitted
-from dsacc.views.watch.mind import DRAWS, Mind, listen
 from dsacc.views.watch.panel import Moment, Panel, arrange
+from dsacc.views.watch.readout import DRAWS, Readout, reader_of
 
 ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="pip install 'dsacc[video]'")
 TINY = {"random_steps": 20, "hidden": 16, "batch_size": 8}
@@ -136,7 +136,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_anything_is_played(catch
 
 def test_a_gif_that_would_fill_the_memory_is_stopped(catcher, tmp_path, monkeypatch):
     monkeypatch.setattr(film_module, "GIF_BYTES", 2_000_000)
-    with pytest.raises(ConfigError, match=r"at frame \d+; take a lower --max-steps or a file that ends in .mp4"):
+    with pytest.raises(ConfigError, match=r"at frame \d+; choose a lower --max-steps or a file name that ends in .mp4"):
         watch(catcher, out=tmp_path / "a.gif")
     assert list(tmp_path.iterdir()) == []
 
@@ -207,11 +207,11 @@ def test_atari_shows_the_shifted_screen_in_colour_and_what_the_network_gets(fram
     assert frames[0].shape[0] > 2 * panel.height  # three conditions: two rows
 
 
-def mind(**known):
-    return Mind(policy_A=np.array([0.25, 0.75]), **known)
+def readout(**known):
+    return Readout(policy_A=np.array([0.25, 0.75]), **known)
 
 
-def drawn(one: Mind, action=0, **how):
+def drawn(one: Readout, action=0, **how):
     moment = Moment(np.zeros((84, 84, 3), np.uint8), None, one, action, 1.0, 2, **how)
     panel = Panel("snow", "paper", ["left", "right"], moment)
     return panel, panel.draw(moment)
@@ -223,7 +223,7 @@ def width_of(picture, colour, panel, row):
 
 
 def test_bars_are_as_long_as_the_probabilities_and_lambda_as_its_mean():
-    one = mind(
+    one = readout(
         surrogate_A=np.array([1.0, 0.0]), q_A=np.array([1.0, -2.0]), alpha=0.5, lambda_KN=(("mean", np.array([0, 1])),)
     )
     panel, picture = drawn(one)
@@ -235,24 +235,24 @@ def test_bars_are_as_long_as_the_probabilities_and_lambda_as_its_mean():
 
 
 def test_dsac_has_no_lambda_and_a_stranger_no_critic():
-    panel, picture = drawn(mind(surrogate_A=np.array([0.5, 0.5]), q_A=np.zeros(2), alpha=1.0))
+    panel, picture = drawn(readout(surrogate_A=np.array([0.5, 0.5]), q_A=np.zeros(2), alpha=1.0))
     assert not (picture == GREEN).all(-1).any()
-    _, stranger = drawn(mind())
+    _, stranger = drawn(readout())
     assert not (stranger == ORANGE).all(-1).any()
-    _, unknown = drawn(Mind())
+    _, unknown = drawn(Readout())
     assert not (unknown == BLUE).all(-1).any()
     assert panel.template.shape == picture.shape
 
 
 def test_an_ending_dims_the_picture_and_is_written_on_it():
-    bright = Moment(np.full((84, 84, 3), 240, np.uint8), None, Mind(), None, 1.5, 2)
+    bright = Moment(np.full((84, 84, 3), 240, np.uint8), None, Readout(), None, 1.5, 2)
     panel = Panel("id", "", ["a"], bright)
-    over = Moment(bright.picture, None, Mind(), None, 1.5, 2, "game over")
+    over = Moment(bright.picture, None, Readout(), None, 1.5, 2, "game over")
     assert panel.draw(over)[60:400, 20:400].mean() < 0.6 * panel.draw(bright)[60:400, 20:400].mean()
 
 
 def test_many_actions_make_a_panel_higher_and_sizes_are_even():
-    one = Mind(policy_A=np.full(40, 1 / 40))
+    one = Readout(policy_A=np.full(40, 1 / 40))
     moment = Moment(np.zeros((85, 85, 3), np.uint8), None, one, 3, 1234.5, 2)
     panel = Panel("snow", "", [f"UPRIGHTFIRE{i}" for i in range(40)], moment)
     picture = arrange("a title that is far too long for a video as narrow as this one is " * 3, [panel.draw(moment)])
@@ -272,23 +272,23 @@ def test_pictures_grow_by_whole_factors_and_shrink_where_they_must():
 
 def test_the_mind_of_each_player_is_read_as_far_as_it_is_known(catcher):
     seen = np.random.default_rng(0).integers(256, size=(2, 84, 84, 3)).astype(np.uint8)
-    _, read = listen(OwnPlayer(catcher))
+    _, read = reader_of(OwnPlayer(catcher))
     own = read(seen)[1]
     assert own.policy_A.sum() == pytest.approx(1)
     assert own.lambda_KN[0][0] == "mean"
     assert len(own.lambda_KN[0][1]) == DRAWS
     assert len({*own.lambda_KN[0][1]}) > 1
-    _, read = listen(BlindPlayer(OwnPlayer(catcher)))
+    _, read = reader_of(BlindPlayer(OwnPlayer(catcher)))
     assert np.array_equal(read(seen)[0].q_A, read(seen)[1].q_A)
 
 
 def test_of_stable_baselines_the_policy_or_q_is_known():
     sb3 = pytest.importorskip("stable_baselines3")
     seen = np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32)
-    ppo = listen(SB3Player(sb3.PPO("MlpPolicy", "CartPole-v1", device="cpu", seed=0)))[1](seen)[0]
+    ppo = reader_of(SB3Player(sb3.PPO("MlpPolicy", "CartPole-v1", device="cpu", seed=0)))[1](seen)[0]
     assert ppo.policy_A.sum() == pytest.approx(1)
     assert ppo.q_A is None
-    dqn = listen(SB3Player(sb3.DQN("MlpPolicy", "CartPole-v1", device="cpu", seed=0, buffer_size=10)))[1](seen)[0]
+    dqn = reader_of(SB3Player(sb3.DQN("MlpPolicy", "CartPole-v1", device="cpu", seed=0, buffer_size=10)))[1](seen)[0]
     assert dqn.policy_A is None
     assert dqn.q_A.shape == (2,)
 
@@ -299,8 +299,8 @@ def test_of_an_exported_graph_the_policy_is_known(tmp_path):
 
     model = DSAC("CartPole-v1", constraint="mean", **TINY)
     seen = np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32)
-    own = listen(OwnPlayer(model))[1](seen)
-    graph = listen(OnnxPlayer(export_onnx(model, tmp_path / "a.onnx").path))[1](seen)
+    own = reader_of(OwnPlayer(model))[1](seen)
+    graph = reader_of(OnnxPlayer(export_onnx(model, tmp_path / "a.onnx").path))[1](seen)
     assert np.allclose([one.policy_A for one in graph], [one.policy_A for one in own], atol=1e-6)
     assert graph[0].q_A is None
 
@@ -324,8 +324,8 @@ def test_other_players_by_name(name, known, tmp_path, monkeypatch):
     moments = []
     monkeypatch.setattr(play, "Moment", lambda *args: moments.append(Moment(*args)) or moments[-1])
     watch(name, "dsacc/Catch-v0", out=tmp_path / "a.gif", shifts=["id"])
-    policy = moments[0].mind.policy_A
-    assert moments[0].mind.q_A is None
+    policy = moments[0].readout.policy_A
+    assert moments[0].readout.q_A is None
     if known is None:
         assert policy is None
         assert moments[0].action == 2
@@ -349,9 +349,9 @@ class Undrawn(gym.Env):
 
 
 def test_what_cannot_be_seen_is_refused(tmp_path, monkeypatch):
-    with pytest.raises(EnvError, match="shows its agent no pictures and cannot draw itself"):
+    with pytest.raises(EnvError, match="gives its agent no pictures and has no render mode rgb_array"):
         watch("random", Invisible, out=tmp_path / "a.gif")
-    with pytest.raises(EnvError, match="only if it is made with render_mode='rgb_array'"):
+    with pytest.raises(EnvError, match="only be shown if it is made with render_mode='rgb_array'"):
         watch("random", Undrawn, out=tmp_path / "a.gif")
 
     def missing(self):
@@ -360,7 +360,7 @@ def test_what_cannot_be_seen_is_refused(tmp_path, monkeypatch):
     from gymnasium.envs.classic_control import CartPoleEnv
 
     monkeypatch.setattr(CartPoleEnv, "render", missing)
-    with pytest.raises(EnvError, match="CartPole-v1 needs a package to draw itself that is not installed: pygame"):
+    with pytest.raises(EnvError, match="CartPole-v1 needs a package that is not installed to draw itself: pygame"):
         watch("random", "CartPole-v1", out=tmp_path / "a.gif")
     assert list(tmp_path.iterdir()) == []
 
@@ -371,8 +371,8 @@ def test_what_cannot_be_seen_is_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("random --env dsacc/Catch-v0 --out a.avi", "a video's name ends in .mp4 or .gif, unlike 'a.avi'"),
-        ("random --env dsacc/Catch-v0 --out a", "a video's name ends in .mp4 or .gif, unlike 'a'"),
+        ("random --env dsacc/Catch-v0 --out a.avi", "the name of a video must end in .mp4 or .gif, unlike 'a.avi'"),
+        ("random --env dsacc/Catch-v0 --out a", "the name of a video must end in .mp4 or .gif, unlike 'a'"),
         ("random", "random needs to know what it plays; give --env"),
         ("nowhere", "there is no saved agent nowhere.safetensors, nor a run folder nowhere"),
         ("random --env dsacc/Catch-v0 --shifts snoow", "did you mean 'snow'"),
@@ -400,7 +400,7 @@ def test_the_command_says_the_scores_and_where_the_video_is(catcher, tmp_path, m
     said = capsys.readouterr()
     assert said.out.startswith("the video is in watch.mp4 (14 frames of ")
     assert "id: score 0 in 4 steps" in said.err
-    assert "a game was cut after 4 steps: --max-steps shows more" in said.err
+    assert "a game was cut after 4 steps; a higher --max-steps shows more" in said.err
     assert len(said.err.splitlines()) == 4 + 2 + 1  # how far it is, the scores, the cut
 
 
@@ -411,9 +411,9 @@ def test_without_ffmpeg_there_is_a_gif_and_a_line_about_mp4(catcher, tmp_path, m
     assert main(["watch", "agent", "--shifts", "id"]) == 0
     said = capsys.readouterr()
     assert said.out.startswith("the video is in watch.gif (")
-    assert "pip install 'dsacc[video]' gives mp4" in said.err
+    assert "pip install 'dsacc[video]' allows mp4" in said.err
     assert main(["watch", "agent", "--out", "a.mp4"]) == 2
-    assert "or name a file that ends in .gif" in capsys.readouterr().err
+    assert "or choose a file name that ends in .gif" in capsys.readouterr().err
 
 
 def test_the_defaults_of_the_command_are_those_of_the_function():

@@ -1,4 +1,4 @@
-"""The command line: parsing and printing. Each command is a file: `add` describes its options, `run` does the work."""
+"""The command line: parsing and printing only. Each command is one file: `add` defines its options, `run` runs it."""
 
 from dsacc.cli.parser import COMMANDS, build_parser, main
 

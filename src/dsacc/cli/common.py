@@ -1,16 +1,17 @@
-"""What commands share: numbers as people write them, and lines for people."""
+"""What commands share: whole numbers as people write them, options of commands that play, lines on standard error."""
 
 import argparse
 import sys
 from typing import Any
 
 from dsacc.errors import ConfigError
+from dsacc.system.types import MODES, WHERE
 
-Commands = Any  # what argparse's add_subparsers gives; it has no public name
+Commands = Any  # the result of argparse's add_subparsers, whose type has no public name
 
 
 def whole(text: str) -> int:
-    """30000, 30_000 or 3e4."""
+    """A whole number, written as 30000, 30_000 or 3e4."""
     try:
         return int(text)
     except ValueError:
@@ -27,22 +28,22 @@ PLAYERS = "run folder or saved agent; or random, blind:RUN (sees a constant), sb
 
 
 def player_options(parser: argparse.ArgumentParser) -> None:
-    """What every command that plays games asks of its player, its games and their weather."""
-    parser.add_argument("--env", help="environment to play (default: the one trained on)")
+    """Options of every command that plays games."""
+    parser.add_argument("--env", help="environment to play (default: the one that the agent was trained on)")
     parser.add_argument(
         "--mode",
-        choices=["independent", "frozen", "falling"],
+        choices=MODES,
         default="independent",
-        help="new weather each frame, one draw an episode, or one that falls (default: independent)",
+        help="new weather per frame, one per episode, or one per episode that falls or drifts (default: independent)",
     )
     parser.add_argument(
         "--where",
-        choices=["screen", "observation"],
+        choices=WHERE,
         help="shift the full screen, or what the agent sees (default: screen for Atari, else observation)",
     )
-    parser.add_argument("--seed", type=whole, default=0, help="of games, weather and actions (default: 0)")
+    parser.add_argument("--seed", type=whole, default=0, help="seed of games, weather and actions (default: 0)")
     parser.add_argument(
-        "--trust", action="store_true", help="load files that can execute code (sb3: files are pickles)"
+        "--trust", action="store_true", help="load files that can execute code (files of Stable-Baselines3 are pickles)"
     )
     parser.add_argument("--threads", type=whole, default=1, help="threads of this process (default: 1)")
 

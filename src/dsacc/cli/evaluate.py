@@ -5,18 +5,14 @@ import json
 from pathlib import Path
 
 from dsacc.cli.common import PLAYERS, Commands, at_least_one, player_options, say, whole
+from dsacc.system.types import POLICIES
 
 
 def add(commands: Commands) -> None:
     parser = commands.add_parser(
-        "evaluate", help="test trained agents", description="Play full episodes, report raw scores."
+        "evaluate", help="test trained agents", description="Play full episodes and report raw scores."
     )
-    parser.add_argument(
-        "runs",
-        nargs="+",
-        metavar="RUN",
-        help=PLAYERS,
-    )
+    parser.add_argument("runs", nargs="+", metavar="RUN", help=PLAYERS)
     player_options(parser)
     parser.add_argument(
         "--shifts",
@@ -25,20 +21,19 @@ def add(commands: Commands) -> None:
         help="conditions; id is the clean game (default: id snow rain fog for pictures, else id)",
     )
     parser.add_argument(
-        "--severity", nargs="+", default=["paper"], metavar="LEVEL", help="paper, or 1 to 5; several (default: paper)"
+        "--severity", nargs="+", default=["paper"], metavar="LEVEL", help="paper, 1 to 5, or several (default: paper)"
     )
     parser.add_argument("--episodes", type=whole, default=10, help="full episodes per condition (default: 10)")
     parser.add_argument(
         "--policy",
         nargs="+",
-        choices=["greedy", "sampled"],
+        choices=POLICIES,
         default=["greedy"],
         help="how actions are chosen; both may be given (default: greedy)",
     )
-    parser.add_argument(
-        "--format", choices=["table", "csv", "markdown", "latex", "json"], default="table", help="(default: table)"
-    )
-    parser.add_argument("--baseline", help="agent that others are compared with (default: dsac, or the first)")
+    formats = ["table", "csv", "markdown", "latex", "json"]
+    parser.add_argument("--format", choices=formats, default="table", help="format of the output (default: table)")
+    parser.add_argument("--baseline", help="agent that the others are compared with (default: dsac, or the first)")
     parser.add_argument("--out", type=Path, help="folder for the rows of agents that have no run folder")
 
 
@@ -47,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
     from dsacc.analysis.formats import render
     from dsacc.play import evaluate, find_player
 
-    # All of them are found before any plays.
+    # All agents are found before any of them plays.
     players = [find_player(spec, env=args.env, trust=args.trust) for spec in args.runs]
     rows = []
     for spec, player in zip(args.runs, players, strict=True):
@@ -69,7 +64,7 @@ def run(args: argparse.Namespace) -> None:
             threads=args.threads,
             progress_bar=True,
         )
-        say(f"rows in {out / 'evaluations'}" if out else "rows are not kept: --out FOLDER would keep them")
+        say(f"the rows are in {out / 'evaluations'}" if out else "the rows are not kept; --out FOLDER keeps them")
     if args.format == "json":
         print(json.dumps(rows, indent=2))
     else:

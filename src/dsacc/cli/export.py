@@ -11,8 +11,8 @@ def add(commands: Commands) -> None:
         "export", help="write an agent for deployment", description="Write the policy as an ONNX graph."
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="run folder or saved agent")
-    parser.add_argument("--format", choices=["onnx"], default="onnx", help="of the file (default: onnx)")
-    parser.add_argument("--out", type=Path, help="file to write (default: the name of RUN with .onnx, here)")
+    parser.add_argument("--format", choices=["onnx"], default="onnx", help="format of the file (default: onnx)")
+    parser.add_argument("--out", type=Path, help="file to write (default: the name of RUN with .onnx, in this folder)")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -25,6 +25,6 @@ def run(args: argparse.Namespace) -> None:
     c = model.config
     say(f"wrote {made.path} ({size(made.bytes)}): {c.agent} on {c.env}, seed {c.seed}, step {model.step:,}")
     say(f"input: observation, {made.observation}, as {c.env} gives it; output: logits, float32 [batch, {made.actions}]")
-    ties = f" ({made.ties} where rounding decides between two best actions)" if made.ties else ""
-    say(f"its actions equal the agent's on {COMPARED - made.ties:,} of {COMPARED:,} random observations{ties}")
+    ties = f"; on {made.ties}, rounding decides between two best actions" if made.ties else ""
+    say(f"it chooses the agent's action on {COMPARED - made.ties:,} of {COMPARED:,} random observations{ties}")
     say(f"next: dsacc evaluate onnx:{made.path}")

@@ -1,11 +1,10 @@
-"""The command line: parsing and printing only. Each command is a file in `commands/`.
+"""The parser of all commands, and `main`.
 
-Built on argparse, because a user's mistake must end in one line and exit code 2, and every option's help must say what
-each preset makes of it.
+It uses argparse, because a user's mistake must end in one line and exit code 2, and because the help of each option
+must give its value in every preset.
 """
 
 import argparse
-import difflib
 import sys
 import warnings
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from dsacc import __version__
 from dsacc.cli import demo, evaluate, experiment, export, preview, report, status, train, watch
 from dsacc.cli.common import say
 from dsacc.errors import BadInput, DsaccError, Stopped
+from dsacc.system.text import nearest
 
 COMMANDS = {
     "demo": demo,
@@ -30,7 +30,7 @@ COMMANDS = {
 }
 
 
-_GOES_ON = ("train", "evaluate", "experiment")  # what was done before is kept; other commands begin again
+_CONTINUES = ("train", "evaluate", "experiment")  # these keep what was done; other commands start again
 
 
 class _Parser(argparse.ArgumentParser):
@@ -40,14 +40,14 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Command(_Parser):
-    """Of one command: an option that it does not know is answered with the nearest that it does."""
+    """The parser of one command. For an unknown option it suggests the nearest known one."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             options = [option for action in self._actions for option in action.option_strings]
-            near = [n for text in unknown for n in difflib.get_close_matches(text.split("=")[0], options, 1, 0.7)]
-            self.error(f"unrecognized arguments: {' '.join(unknown)}" + (f" (did you mean {near[0]}?)" if near else ""))
+            near = next(filter(None, (nearest(text.split("=")[0], options, 0.7) for text in unknown)), None)
+            self.error(f"unrecognized arguments: {' '.join(unknown)}" + (f" (did you mean {near}?)" if near else ""))
         return found, unknown
 
 
@@ -60,8 +60,8 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _warn_in_a_line(message: Warning | str, category: type[Warning], filename: str, *_: Any, **__: Any) -> None:
-    """Our own warnings, as a line. Gymnasium's passive checker would say what our own checks say as errors."""
+def _warn_on_one_line(message: Warning | str, category: type[Warning], filename: str, *_: Any, **__: Any) -> None:
+    """Print a warning as one line. Gymnasium's are left out: our own checks raise errors for the same things."""
     if "gymnasium" not in Path(filename).parts:
         say(f"dsacc: warning: {message}")
 
@@ -72,15 +72,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _warn_in_a_line
+            warnings.showwarning = _warn_on_one_line
             COMMANDS[args.command].run(args)
     except Stopped as stopped:
-        say("dsacc: stopped and saved; the same command goes on")
+        say("dsacc: stopped and saved; run the same command to continue")
         return 128 + stopped.signal
     except DsaccError as error:
         say(f"dsacc: {error}")
         return 2 if isinstance(error, BadInput) else 1
     except KeyboardInterrupt:
-        say("dsacc: stopped" + ("; the same command goes on" if args.command in _GOES_ON else ""))
+        say("dsacc: stopped" + ("; run the same command to continue" if args.command in _CONTINUES else ""))
         return 130
     return 0

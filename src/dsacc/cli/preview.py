@@ -4,29 +4,31 @@ import argparse
 from pathlib import Path
 
 from dsacc.cli.common import Commands, whole
+from dsacc.system.types import MODES
 
 
 def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "preview",
         help="a picture of games under shifts",
-        description="Draw games under shifts: the screen in colour above, what the agent gets below.",
+        description="Draw games under shifts: the screen in colour above, what the agent sees below.",
     )
-    parser.add_argument("envs", nargs="+", metavar="ENV", help="environments with pictures, a row each")
+    parser.add_argument("envs", nargs="+", metavar="ENV", help="environments with pictures, one row each")
     parser.add_argument("--out", type=Path, default=Path("preview.png"), help="PNG file (default: preview.png)")
     parser.add_argument(
         "--shifts", nargs="+", default=["snow", "rain", "fog"], metavar="SHIFT",
-        help="columns, beside the clean game (default: snow rain fog)",
+        help="columns after the clean game (default: snow rain fog)",
     )  # fmt: skip
     parser.add_argument(
         "--severities", nargs="+", default=["paper"], metavar="SEVERITY",
-        help="paper, or 1 to 5: a column each for every shift (default: paper)",
+        help="paper, or 1 to 5; one column per shift and severity (default: paper)",
     )  # fmt: skip
     parser.add_argument(
-        "--mode", default="independent", help="independent, frozen or falling (default: independent)"
+        "--mode", choices=MODES, default="independent",
+        help="new weather per frame, one per episode, or one per episode that falls or drifts (default: independent)",
     )  # fmt: skip
-    parser.add_argument("--modes", action="store_true", help="a row for each mode, four successive frames in a cell")
-    parser.add_argument("--seed", type=whole, default=0, help="of the game and of the shifts (default: 0)")
+    parser.add_argument("--modes", action="store_true", help="one row per mode, with four successive frames per cell")
+    parser.add_argument("--seed", type=whole, default=0, help="seed of the game and of the shifts (default: 0)")
     parser.add_argument("--steps", type=whole, default=150, help="random steps before the picture (default: 150)")
 
 

@@ -9,19 +9,17 @@ from dsacc.cli.common import Commands, say
 def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "report",
-        help="a page with verdict, tables and figures of a study",
+        help="a page with the verdict, tables and figures of a study",
         description="Write one HTML file that opens from disk, and its figures (SVG, PNG) and tables (CSV, Markdown, "
-        "LaTeX) into a folder beside it.",
+        "LaTeX) into a folder next to it.",
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="an experiment, a demo, a folder of runs, or one run")
     parser.add_argument(
         "--videos",
         action="store_true",
-        help="first make a short video of each agent in each game, into DIR/videos; those that are there stay",
+        help="first make a short video of each agent in each game in DIR/videos; existing videos are kept",
     )
-    parser.add_argument(
-        "--alone", action="store_true", help="the page and nothing else: no files beside it, no links to any"
-    )
+    parser.add_argument("--alone", action="store_true", help="write only the page, without other files or links to any")
     parser.add_argument("--out", type=Path, help="HTML file to write (default: report.html in DIR)")
 
 
@@ -35,5 +33,5 @@ def run(args: argparse.Namespace) -> None:
 
         shoot(read_study(args.folder), say)
     out = write_report(args.folder, args.out, alone=args.alone)
-    beside = "" if args.alone else f"; figures and tables are in {out.with_name(f'{out.stem}_files')}"
-    say(f"wrote {out} ({size(out.stat().st_size)}){beside}")
+    files = "" if args.alone else f"; figures and tables are in {out.with_name(f'{out.stem}_files')}"
+    say(f"wrote {out} ({size(out.stat().st_size)}){files}")

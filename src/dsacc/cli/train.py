@@ -8,6 +8,7 @@ from typing import Any
 from dsacc.cli.common import Commands, at_least_one, say, whole
 from dsacc.config import AGENTS, GROUPS, PRESETS, Config, choices, field_type, make_config
 from dsacc.system.text import readable
+from dsacc.system.types import POLICIES
 
 NOT_OPTIONS = ("env", "constraint")  # given as ENV and --agent
 
@@ -18,20 +19,20 @@ def add(commands: Commands) -> None:
         "env", metavar="ENV", help="an Atari game (Breakout), a Gymnasium id (CartPole-v1), or your own (MODULE:Id-v0)"
     )
     parser.add_argument(
-        "--agent", choices=list(AGENTS), default="dsac-m", help="DSAC, or with a mean, variance or both constraints"
-        " (default: dsac-m)",
+        "--agent", choices=list(AGENTS), default="dsac-m", help="DSAC without a constraint, with the mean constraint, "
+        "with the variance constraint, or with both (default: dsac-m)",
     )  # fmt: skip
     parser.add_argument("--steps", type=whole, default=100_000, help="agent steps to train for (default: 100000)")
     parser.add_argument(
-        "--preset", choices=list(PRESETS), help="set of settings (default: efficient for pictures, else classic)"
+        "--preset", choices=list(PRESETS), help="named settings (default: efficient for pictures, else classic)"
     )
     parser.add_argument("--out", type=Path, help="run folder (default: runs/ENV-AGENT-sSEED-ID)")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or mps (default: cpu)")
     parser.add_argument("--threads", type=whole, default=1, help="threads of this process (default: 1)")
-    parser.add_argument("--tensorboard", action="store_true", help="write TensorBoard events into the run folder too")
+    parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events into the run folder")
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
-    tests = parser.add_argument_group("tests during training, which change nothing in it")
-    tests.add_argument("--evaluate-every", type=whole, metavar="STEPS", help="play test games every so many steps")
+    tests = parser.add_argument_group("tests during training, which do not affect it")
+    tests.add_argument("--evaluate-every", type=whole, metavar="STEPS", help="agent steps between tests (default: off)")
     tests.add_argument("--evaluate-shifts", nargs="+", default=["id"], metavar="SHIFT", help="conditions (default: id)")
     tests.add_argument("--evaluate-episodes", type=whole, default=10, help="episodes per condition (default: 10)")
     for title in GROUPS:
@@ -42,7 +43,7 @@ def add(commands: Commands) -> None:
 
 
 def _add_option(group: Any, f: "Field[Any]") -> None:
-    """`--noise-std`, with its unit, its default and what other presets make of it."""
+    """Add `--noise-std` with its help, its default and its value in other presets."""
     kind, _ = field_type(f)
     others = [f"{name}: {_shown(preset[f.name])}" for name, preset in PRESETS.items() if f.name in preset]
     default = f" (default: {_shown(f.default)}{'; ' if others else ''}{', '.join(others)})"
@@ -80,7 +81,7 @@ def run(args: argparse.Namespace) -> None:
     at_least_one(args, "steps", "threads", "evaluate_every", "evaluate_episodes")
     given = {f.name: getattr(args, f.name) for f in fields(Config) if getattr(args, f.name, MISSING) is not MISSING}
     given.pop("env")
-    config = make_config(args.preset or "classic", env=args.env, **given)  # a mistake is told before anything slow
+    config = make_config(args.preset or "classic", env=args.env, **given)  # reports mistakes before anything slow
 
     from dsacc.dsac import DSAC
     from dsacc.runs import RunFolder
@@ -95,13 +96,13 @@ def run(args: argparse.Namespace) -> None:
     folder = RunFolder(out, config, args.steps)
     found = folder.found
     if found != "finished":
-        model.prepare(args.steps)  # an environment that cannot be learned from says so before a run is announced
+        model.prepare(args.steps)  # an environment that cannot be used is reported before a run is announced
     say(
         {
             "new": f"new run in {out}: {config.agent} on {config.env}, {args.steps:,} steps",
-            "restart": f"{out} holds a run that stopped before a checkpoint: it starts again from step 0 with its seed",
-            "continue": f"{out} holds this run: continuing from step {folder.step:,} of {args.steps:,}",
-            "finished": f"{out} is finished at {args.steps:,} steps or more",
+            "restart": f"{out}: this run stopped before its first checkpoint; it starts again with the same seed",
+            "continue": f"{out}: this run continues from step {folder.step:,} of {args.steps:,}",
+            "finished": f"{out}: this run is finished; it has {args.steps:,} steps or more",
         }[found]
     )
     if found != "finished":
@@ -112,24 +113,24 @@ def run(args: argparse.Namespace) -> None:
     model.learn(args.steps, progress_bar=True, out=out, tensorboard=args.tensorboard, every=every, threads=args.threads)
     if found != "finished":
         say(f"done: the agent is in {out}")
-    own = f" --env {args.env}" if ":" in args.env else ""  # a run knows the id, not the module that registers it
+    own = f" --env {args.env}" if ":" in args.env else ""  # a run stores the id, not the module that registers it
     say(f"next: dsacc evaluate {out}{own}")
 
 
 def _tests(args: argparse.Namespace, out: Path, picture: bool) -> dict[int, Any]:
-    """What `--evaluate-every` asks for, as a function of the model."""
+    """The tests that `--evaluate-every` asks for, as a function of the model."""
     if args.evaluate_every is None:
         return {}
     from dsacc.play import evaluate
     from dsacc.shifts import find_kind
 
-    for shift in args.evaluate_shifts:  # a mistake is told now, not after 10,000 steps
+    for shift in args.evaluate_shifts:  # report mistakes now, not after 10,000 steps
         if shift != "id":
             find_kind(shift, "picture" if picture else "vector")
 
     def test(model: Any) -> None:
         asked = {"shifts": args.evaluate_shifts, "episodes": args.evaluate_episodes, "threads": args.threads}
-        for row in evaluate(model, args.env, policy=["greedy", "sampled"], out=out, **asked):
+        for row in evaluate(model, args.env, policy=POLICIES, out=out, **asked):
             games = row["returns"]
             mean = readable(sum(games) / len(games), 4)
             say(f"step {model.step:,}: {row['shift']}, {row['policy']}: {mean} ({len(games)} episodes)")

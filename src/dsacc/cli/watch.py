@@ -4,20 +4,17 @@ import argparse
 from pathlib import Path
 
 from dsacc.cli.common import PLAYERS, Commands, at_least_one, player_options, say, whole
+from dsacc.system.types import POLICIES
 
 
 def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "watch",
-        help="a video of an agent, and of what goes on in it",
-        description="Write a video: the game as shifted, what the agent sees, its policy, its critics' policy, Q and "
-        "lambda. The games are those that evaluate plays.",
+        help="a video of an agent and of what it computes",
+        description="Write a video: the shifted game, what the agent sees, its policy, its critics' policy, Q and "
+        "lambda. The games are the same as those of evaluate.",
     )
-    parser.add_argument(
-        "run",
-        metavar="RUN",
-        help=PLAYERS,
-    )
+    parser.add_argument("run", metavar="RUN", help=PLAYERS)
     player_options(parser)
     parser.add_argument(
         "--shifts",
@@ -26,14 +23,10 @@ def add(commands: Commands) -> None:
         help="conditions, up to four; id is the clean game (default: id snow for pictures, else id)",
     )
     parser.add_argument("--severity", default="paper", metavar="LEVEL", help="paper, or 1 to 5 (default: paper)")
-    parser.add_argument(
-        "--policy", choices=["greedy", "sampled"], default="greedy", help="how actions are chosen (default: greedy)"
-    )
+    parser.add_argument("--policy", choices=POLICIES, default="greedy", help="how actions are chosen (default: greedy)")
     parser.add_argument("--episodes", type=whole, default=1, help="games, one after the other (default: 1)")
-    parser.add_argument(
-        "--max-steps", type=whole, default=1000, help="agent steps of a game that are shown (default: 1000)"
-    )
-    parser.add_argument("--fps", type=float, help="frames, which are agent steps, a second (default: the game's own)")
+    parser.add_argument("--max-steps", type=whole, default=1000, help="agent steps shown per game (default: 1000)")
+    parser.add_argument("--fps", type=float, help="frames (agent steps) per second (default: the environment's own)")
     parser.add_argument("--out", type=Path, help="file, .mp4 or .gif (default: watch.mp4, or watch.gif without ffmpeg)")
 
 
@@ -65,9 +58,9 @@ def run(args: argparse.Namespace) -> None:
         games = zip(made.scores[shift], made.steps[shift], strict=True)
         say(f"{shift}: " + ", ".join(f"score {score:g} in {steps:,} steps" for score, steps in games))
     if made.cut:
-        say(f"a game was cut after {args.max_steps:,} steps: --max-steps shows more")
+        say(f"a game was cut after {args.max_steps:,} steps; a higher --max-steps shows more")
     if not has_ffmpeg():
-        say(f"{EXTRA} gives mp4, which is smaller and sharper")
+        say(f"{EXTRA} allows mp4, which is smaller and sharper")
     seconds, (width, height) = made.frames / made.fps, made.size
     about = f"{made.frames:,} frames of {width}x{height}, {seconds:.0f} s, {size(made.path.stat().st_size)}"
     print(f"the video is in {made.path} ({about})")

@@ -1,7 +1,7 @@
-"""Atari: one preprocessing path, for training, for evaluation and for every shift.
+"""Atari games with the same preprocessing for training, evaluation and every shift.
 
-Built on `ale_py.ALEInterface`, whose state can be saved, and not on its vector environment: that one's cannot, and it
-knows neither FIRE after a lost life nor a place between the screen and the grey picture, where weather belongs.
+Built on `ale_py.ALEInterface`, whose state can be saved. The state of ale_py's vector environment cannot. That one also
+does not press FIRE after a lost life, and cannot change the screen before it is made grey, where weather belongs.
 """
 
 import re
@@ -16,24 +16,24 @@ from gymnasium import spaces
 from dsacc.errors import EnvError
 from dsacc.system.types import Array
 
-TEST_FRAMES = 18_000  # emulator frames of a test game, the paper's limit: 4,500 agent steps
-SIZE = 84  # pixels a side of what the network sees
-NOOP, FIRE = 0, 1  # the emulator's numbers of these two actions
+TEST_FRAMES = 18_000  # emulator frames per test game, the paper's limit: 4,500 agent steps
+SIZE = 84  # pixels per side of what the network sees
+NOOP, FIRE = 0, 1  # the emulator's numbers for these two actions
 
 
 class Atari(gym.Env[Array, np.int64]):
     """One game. Observation: the last `stack` pictures, [stack, 84, 84] uint8, newest last. Reward: the raw score.
 
-    - An agent step holds its action for `frame_skip` frames. The picture is the maximum of the last two screens, as
-      sprites flicker, in grey, shrunk to 84x84.
-    - A game starts with 1 to `noops` no-ops. Where the game's actions have FIRE, it is pressed for one agent step's
-      frames at the start and after each lost life: else a greedy agent may wait for ever.
-    - A lost life is told in `info["life_lost"]` and does not end the episode; the trainer makes of it what its settings
-      say.
-    - A game is cut off (truncated) after `max_frames` frames of agent steps.
-    - `lens`, where one is set, changes each screen before it is made grey and small: the place for weather.
-    - `sticky` repeats the previous action instead, frame by frame, with this probability. The draw is ours and not the
-      emulator's, whose saved state forgets the action before.
+    - An agent step holds its action for `frame_skip` frames. The picture is the maximum of the last two screens, since
+      sprites flicker. It is made grey and shrunk to 84x84.
+    - A game starts with 1 to `noops` no-ops. If the game has the action FIRE, it is held for one agent step's frames at
+      the start and after each lost life. Otherwise a greedy agent might wait forever.
+    - `info["life_lost"]` reports a lost life. It does not end the episode here; the trainer's settings decide what it
+      means.
+    - A game is truncated after `max_frames` frames of agent steps.
+    - `lens`, if set, changes each screen before it is made grey and small. Weather uses it.
+    - `sticky` is the probability per frame that the previous action is repeated instead. We draw it ourselves, because
+      the emulator's saved state does not include the previous action.
 
     >>> env = Atari("Breakout")
     >>> observation, info = env.reset(seed=0)
@@ -60,10 +60,12 @@ class Atari(gym.Env[Array, np.int64]):
         if rom is None:
             raise EnvError(f"there is no Atari game {game!r}")
         if frame_skip < 1 or stack < 1 or noops < 0 or max_frames < 1 or not 0 <= sticky < 1:
-            raise EnvError("Atari needs frame_skip, stack and max_frames of 1 or more, noops >= 0 and 0 <= sticky < 1")
+            raise EnvError(
+                "frame_skip, stack and max_frames must be at least 1, noops at least 0, and sticky from 0 to below 1"
+            )
         self.name, self.render_mode = display_name(rom), render_mode
         self.frame_skip, self.noops, self.sticky = frame_skip, noops, sticky
-        self.frame_stack = stack  # says that observations are a sliding window over pictures
+        self.frame_stack = stack  # tells others that observations are a sliding window over pictures
         self.max_steps = max(max_frames // frame_skip, 1)
         self.test_steps = max(TEST_FRAMES // frame_skip, 1)
         self.ale = _emulator(rom)
@@ -74,8 +76,8 @@ class Atari(gym.Env[Array, np.int64]):
         self.observation_space = spaces.Box(0, 255, (stack, SIZE, SIZE), np.uint8)
         height, width = self.ale.getScreenDims()
         self.lens: Callable[[Array], Array] | None = None
-        self._screens = np.zeros((2, height, width, 3), np.uint8)  # the last two of the frames that an action was held
-        self._seen: Array | None = None  # the screen through the lens, where there was one
+        self._screens = np.zeros((2, height, width, 3), np.uint8)  # of the last two frames of an agent step
+        self._seen: Array | None = None  # the screen through the lens, if there is one
         self._stack = np.zeros((stack, SIZE, SIZE), np.uint8)
         self._lives = self._steps = 0
         self._last_action: Any = self._noop
@@ -112,26 +114,25 @@ class Atari(gym.Env[Array, np.int64]):
         return self._stack.copy(), reward, over, truncated, {"lives": self._lives, "life_lost": lost}
 
     def _see(self) -> Array:
-        """The new picture for the stack. Looks through the lens once, whoever asks for the screen afterwards."""
+        """The new picture for the stack. The lens is applied once; later calls of `screen` return its result."""
         self._seen = None
         self._seen = self.lens(self.screen()) if self.lens is not None else None
         return to_grey(self.screen())
 
     def screen(self) -> Array:
-        """The picture before it is made grey and small: the maximum of the last two screens, [210, 160, 3], through the
-        lens."""
+        """The maximum of the last two screens, through the lens, before it is made grey and small. [210, 160, 3]."""
         out: Array = np.maximum(self._screens[0], self._screens[1]) if self._seen is None else self._seen.copy()
         return out
 
     def get_action_meanings(self) -> list[str]:
-        """`NOOP`, `FIRE`, `RIGHT`, ...: the emulator's names, by action."""
+        """The emulator's name of each action: `NOOP`, `FIRE`, `RIGHT`, ..."""
         return [action.name for action in self.actions]
 
     def render(self) -> Array:
         return self.screen()
 
     def _hold(self, action: Any) -> float:
-        """Hold an action for `frame_skip` frames, or until the game is over; the reward of them all."""
+        """Hold an action for `frame_skip` frames or until the game is over. Returns the total reward."""
         reward = 0.0
         for k in range(self.frame_skip):
             if not (self.sticky and self.np_random.random() < self.sticky):
@@ -148,7 +149,7 @@ class Atari(gym.Env[Array, np.int64]):
     # --- saving ---
 
     def state(self) -> dict[str, Any]:
-        """Everything the next step depends on: the same actions from here give the same pictures, rewards and ends."""
+        """Everything that the next step depends on: the same actions give the same pictures, rewards and ends."""
         seen = {} if self._seen is None else {"seen": self._seen.copy()}
         return {
             "emulator": np.frombuffer(self.ale.cloneState(include_rng=True).__getstate__(), np.uint8).copy(),
@@ -162,7 +163,7 @@ class Atari(gym.Env[Array, np.int64]):
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from a state that `state` gave. The caller answers for its integrity: a damaged one is not noticed."""
+        """Continue from what `state` returned. The caller must check its integrity: damage is not noticed here."""
         import ale_py
 
         saved = ale_py.ALEState.__new__(ale_py.ALEState)
@@ -176,7 +177,7 @@ class Atari(gym.Env[Array, np.int64]):
 
 
 def to_grey(screen: Array) -> Array:
-    """A colour screen as the network sees it: grey, 84x84 by area. [H, W, 3] -> [84, 84]."""
+    """A colour screen as the network sees it: grey, 84x84, averaged over areas. [H, W, 3] -> [84, 84]."""
     grey = cv2.cvtColor(screen, cv2.COLOR_RGB2GRAY)
     out: Array = cv2.resize(grey, (SIZE, SIZE), interpolation=cv2.INTER_AREA)
     return out
@@ -188,10 +189,10 @@ def _emulator(rom: str) -> Any:
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     ale = ale_py.ALEInterface()
     ale.setFloat("repeat_action_probability", 0.0)
-    ale.setInt("random_seed", 0)  # plays no part without the emulator's own sticky actions
+    ale.setInt("random_seed", 0)  # has no effect without the emulator's own sticky actions
     path = ale_py.roms.get_rom_path(rom)
     if path is None:
-        raise EnvError(f"ale-py has no ROM of {rom}")
+        raise EnvError(f"ale-py has no ROM for the game {rom}")
     ale.loadROM(path)
     return ale
 
@@ -203,7 +204,7 @@ _TWO_PLAYERS = {"combat", "joust", "maze_craze", "warlords"}
 
 
 def game_names() -> dict[str, str]:
-    """`{"breakout": "breakout", "mspacman": "ms_pacman", ...}`; empty where ale-py is not installed."""
+    """`{"breakout": "breakout", "mspacman": "ms_pacman", ...}`; empty if ale-py is not installed."""
     try:
         from ale_py import roms
     except ImportError:
@@ -218,5 +219,5 @@ def find_game(name: str) -> str | None:
 
 
 def display_name(rom: str) -> str:
-    """`ms_pacman` is MsPacman."""
+    """`ms_pacman` becomes `MsPacman`."""
     return rom.title().replace("_", "")

@@ -9,20 +9,20 @@ from gymnasium import spaces
 from dsacc.errors import EnvError
 
 CELLS = 7  # columns and rows
-PIXELS = 12  # of a cell: the screen is 84 x 84
+PIXELS = 12  # per side of a cell: the screen is 84 x 84
 PADDLE = 2  # cells wide
-BEST_SCORE = 1.0  # per ball; any column can be reached in time
-RANDOM_SCORE = 2 * PADDLE / CELLS - 1  # per ball, of any player that does not look: PADDLE of the CELLS columns catch
+BEST_SCORE = 1.0  # per ball; every column can be reached in time
+RANDOM_SCORE = 2 * PADDLE / CELLS - 1  # per ball, for any player that does not look: PADDLE of the CELLS columns catch
 
 _SKY, _GROUND, _BALL, _PADDLE = (24, 32, 64), (44, 62, 96), (255, 176, 32), (236, 240, 248)
 
 
 class Catch(gym.Env[np.ndarray[Any, Any], np.int64]):
-    """Observation: an RGB screen, 84 x 84 x 3 uint8. Actions: left, stay, right, one cell each.
+    """Catch a falling ball. Observation: an RGB screen, 84 x 84 x 3 uint8. Actions: left, stay, right.
 
-    A ball drops one row a step from a random column of the top row; the paddle starts in the middle of the bottom row.
-    The ball that reaches the bottom row gives +1 if the paddle is under it, else -1, and the next one starts. After
-    `balls` balls the episode ends.
+    The ball starts in a random column of the top row and falls one row per step. The paddle starts in the middle of the
+    bottom row and moves one cell per step. When the ball reaches the bottom row, the reward is +1 if the paddle is
+    under it and -1 if not, and the next ball starts. The episode ends after `balls` balls.
 
     >>> env = Catch()
     >>> observation, _ = env.reset(seed=0)
@@ -76,7 +76,7 @@ class Catch(gym.Env[np.ndarray[Any, Any], np.int64]):
         return screen
 
     def get_action_meanings(self) -> list[str]:
-        """What the actions do, by their numbers."""
+        """What each action does."""
         return ["left", "stay", "right"]
 
     def render(self) -> np.ndarray[Any, Any]:
@@ -85,7 +85,7 @@ class Catch(gym.Env[np.ndarray[Any, Any], np.int64]):
     # --- saving ---
 
     def state(self) -> dict[str, Any]:
-        """Everything the next step depends on, after a reset."""
+        """Everything that the next step depends on, after a reset."""
         return {
             "left": self._left,
             "paddle": self._paddle,
@@ -95,9 +95,9 @@ class Catch(gym.Env[np.ndarray[Any, Any], np.int64]):
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from a state that `state` gave."""
+        """Continue from what `state` returned."""
         left, paddle, row, column = (int(state[name]) for name in ("left", "paddle", "row", "column"))
         if not (0 <= left <= self.balls and 0 <= paddle <= CELLS - PADDLE and 0 <= row < CELLS and 0 <= column < CELLS):
-            raise EnvError("this state is not of a game of Catch with as many balls")
+            raise EnvError(f"this state does not belong to a game of Catch with {self.balls} balls")
         self._left, self._paddle, self._row, self._column = left, paddle, row, column
         self.np_random.bit_generator.state = state["np_random"]

@@ -1,4 +1,4 @@
-"""The method's equations as pure functions: tensors in, tensors out, one equation each, noise as an argument."""
+"""The equations of the method as pure functions: tensors in, tensors out, one equation each. Noise is an argument."""
 
 from dsacc.maths.losses import (
     actor_loss,

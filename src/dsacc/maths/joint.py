@@ -1,4 +1,4 @@
-"""Two constraints at once: the same convex dual in two unknowns, minimised over a box."""
+"""Both constraints at once: the same convex dual in two unknowns, minimised over a box."""
 
 import torch
 from torch import Tensor
@@ -24,13 +24,13 @@ def solve_two(base_BA: Tensor, first: Problem, second: Problem, max_iterations: 
             break
         iterations_B += ~done_B
         direction_BK, pushed_B = _inward_direction(y_BK, g_BK, covariance, held_BK, size_BK)
-        # Far out the dual is exponential and Newton's steps are too short: try longer ones, while D can tell.
+        # Far out the dual is exponential and Newton's steps are too short. Try longer ones while D falls measurably.
         far_B = (g_BK * direction_BK).sum(dim=1) > 1e-9 * dual_B.abs().clamp(min=1.0)
         step_B = torch.where(far_B & (iteration >= 12), 64.0, 1.0).double()
         next_BK, dual_B = _line_search(base_BA, unit_BKA, size_BK, y_BK, g_BK, dual_B, direction_BK, done_B, step_B)
         still_B = (direction_BK.abs() <= STEP_TOLERANCE * size_BK).all(dim=1)
         same_B = (((y_BK <= 0) == (next_BK <= 0)) & ((y_BK >= size_BK) == (next_BK >= size_BK))).all(dim=1)
-        done_B = done_B | (still_B & same_B & ~pushed_B)  # a small step onto a bound is not the last
+        done_B = done_B | (still_B & same_B & ~pushed_B)  # a small step that reaches a bound is not the last
         y_BK = next_BK
     value_BK = y_BK / size_BK
     if not bool(done_B.all()):
@@ -53,17 +53,17 @@ def _joint_moments(base_BA: Tensor, unit_BKA: Tensor, y_BK: Tensor) -> tuple[Ten
 
 
 def _held(y_BK: Tensor, g_BK: Tensor, size_BK: Tensor, noise_BK: Tensor) -> Tensor:
-    """Coordinates that a bound holds: at 0 with the constraint met, at the top with it still violated."""
+    """Coordinates that stay on a bound: at 0 because the constraint is met, at the top because it is still violated."""
     return ((y_BK <= 0) & (g_BK <= noise_BK)) | ((y_BK >= size_BK) & (g_BK >= 0))
 
 
 def _inward_direction(
     y_BK: Tensor, g_BK: Tensor, covariance: tuple[Tensor, Tensor, Tensor], held_BK: Tensor, size_BK: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Newton's direction, no longer than the box, and whether a bound bent it.
+    """Newton's direction, no longer than the box, and whether a bound changed it.
 
-    A coordinate that would be pushed through its bound is held and the rest solved again: a step that was projected
-    instead need not descend.
+    A coordinate that would leave the box is held, and the others are solved again. Projecting the step instead might
+    not descend.
     """
     direction_BK = _newton_direction(g_BK, covariance, held_BK)
     pushed_BK = ((y_BK <= 0) & (direction_BK < 0)) | ((y_BK >= size_BK) & (direction_BK > 0))
@@ -73,10 +73,10 @@ def _inward_direction(
 
 
 def _newton_direction(g_BK: Tensor, covariance: tuple[Tensor, Tensor, Tensor], held_BK: Tensor) -> Tensor:
-    """Solve Cov p = E[u] (the dual's gradient is -E[u]) in the free coordinates; a held one stays."""
+    """Solve Cov p = E[u] (the dual's gradient is -E[u]) in the free coordinates; held ones do not move."""
     free_BK = (~held_BK).double()
     rhs_BK = g_BK * free_BK
-    ridge = 1e-14  # two actions, or all mass on one: the covariance is singular
+    ridge = 1e-14  # the covariance is singular with two actions, or with all probability on one
     a = torch.where(held_BK[:, 0], 1.0, covariance[0] + ridge)
     c = torch.where(held_BK[:, 1], 1.0, covariance[2] + ridge)
     b = covariance[1] * free_BK.prod(dim=1)
@@ -97,16 +97,16 @@ def _line_search(
     done_B: Tensor,
     step_B: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Halve the projected step until the dual falls enough (Armijo); returns the point and its dual.
+    """Halve the projected step until the dual falls enough (Armijo). Returns the point and its dual.
 
-    A row that cannot fall any more stays where it is.
+    A row whose dual cannot fall any further keeps its point.
     """
     settled_B = done_B.clone()
     best_BK, best_dual_B = y_BK.clone(), dual_B.clone()
     for _ in range(60):
         trial_BK = (y_BK + step_B[:, None] * direction_BK).clamp(torch.zeros_like(size_BK), size_BK)
         trial_B = torch.logsumexp(base_BA - (trial_BK[:, :, None] * unit_BKA).sum(dim=1), dim=-1)
-        expected_B = (g_BK * (trial_BK - y_BK)).sum(dim=1)  # the first-order fall
+        expected_B = (g_BK * (trial_BK - y_BK)).sum(dim=1)  # the fall to first order
         enough_B = trial_B <= dual_B - 1e-4 * expected_B + 4 * EPS * dual_B.abs().clamp(min=1.0)
         take_B = enough_B & ~settled_B
         best_BK = torch.where(take_B[:, None], trial_BK, best_BK)
@@ -123,7 +123,7 @@ def _rows(p: Problem, rows: Tensor) -> Problem:
 
 
 def _nested_bisection(base_BA: Tensor, first: Problem, second: Problem, rows: Tensor) -> Tensor:
-    """Bisect lambda_2 on g_2 at the best lambda_1 for it, which also falls monotonically. Slow, and cannot fail."""
+    """Bisect lambda_2 on g_2, with the best lambda_1 for each lambda_2: g_2 still falls. Slow, but it cannot fail."""
     base_BA, first, second = base_BA[rows], _rows(first, rows), _rows(second, rows)
 
     def at(lam2_B: Tensor) -> tuple[Tensor, Tensor]:

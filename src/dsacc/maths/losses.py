@@ -1,4 +1,4 @@
-"""The three losses, and the optional terms that users of discrete SAC ask for. Sums over actions, means over states."""
+"""The three losses, and optional terms that users of discrete SAC ask for. Sums over actions, means over states."""
 
 from typing import Literal
 
@@ -12,16 +12,16 @@ CriticLoss = Literal["mse", "huber"]
 
 
 def td_error(prediction_B: Tensor, target_B: Tensor, kind: CriticLoss = "mse") -> Tensor:
-    """(Q - y)^2, or Huber's loss with its corner at 1 (half the square inside). [B] -> [B]."""
+    """(Q - y)^2, or Huber's loss: half the square for errors up to 1, linear beyond. [B] -> [B]."""
     if kind == "mse":
         return F.mse_loss(prediction_B, target_B, reduction="none")
     if kind == "huber":
         return F.huber_loss(prediction_B, target_B, reduction="none")
-    raise ValueError(f"critic loss is 'mse' or 'huber', not {kind!r}")
+    raise ValueError(f"the critic loss must be 'mse' or 'huber', not {kind!r}")
 
 
 def critic_loss(prediction_B: Tensor, target_B: Tensor, kind: CriticLoss = "mse") -> Tensor:
-    """J_Q = E[(Q(s,a) - y)^2], or Huber's loss of the same with its corner at 1. [B] -> scalar."""
+    """J_Q = E[(Q(s,a) - y)^2], or Huber's loss, which is linear for errors above 1. [B] -> scalar."""
     return td_error(prediction_B, target_B, kind).mean()
 
 
@@ -30,7 +30,7 @@ def clipped_critic_loss(
 ) -> Tensor:
     """Q-clip of Zhou 2022: E[max((Q - y)^2, (Q' + clip(Q - Q', -c, c) - y)^2)], Q' the target critic at (s, a).
 
-    [B] -> scalar. Once Q has left Q' by more than c towards y, the larger term is constant and the gradient stops.
+    [B] -> scalar. Once Q has moved from Q' towards y by more than c, the larger term is constant: the gradient stops.
     """
     near_B = anchor_B + (prediction_B - anchor_B).clamp(-clip, clip)
     return torch.maximum(td_error(prediction_B, target_B, kind), td_error(near_B, target_B, kind)).mean()
@@ -39,13 +39,13 @@ def clipped_critic_loss(
 def actor_loss(pi_BA: Tensor, log_pi_BA: Tensor, q_BA: Tensor, alpha: Number) -> Tensor:
     """J_pi = E_s[sum_a pi(a|s) (alpha log pi(a|s) - Q(s,a))]. [B, A] -> scalar.
 
-    CleanRL takes the mean over actions as well, a hidden factor 1/A; here actions are summed.
+    CleanRL also averages over actions, which hides a factor 1/A. Here actions are summed.
     """
     return (pi_BA * (alpha * log_pi_BA - q_BA)).sum(dim=-1).mean()
 
 
 def constraint_penalty(pi_BA: Tensor, f_BA: Tensor, target_B: Tensor, lam_B: Tensor) -> Tensor:
-    """E_s[lambda(s) (sum_a pi(a|s) f(s,a) - target(s))]. [B, A], [B] -> scalar; gradient through pi alone.
+    """E_s[lambda(s) (sum_a pi(a|s) f(s,a) - target(s))]. [B, A], [B] -> scalar; gradient through pi only.
 
     f = Q for the mean constraint, f = (Q - mu_phi + eps)^2 for the variance constraint.
     """
@@ -53,15 +53,14 @@ def constraint_penalty(pi_BA: Tensor, f_BA: Tensor, target_B: Tensor, lam_B: Ten
 
 
 def entropy_penalty(entropy_B: Tensor, old_entropy_B: Tensor) -> Tensor:
-    """Zhou 2022: E_s[(H_old(s) - H(s))^2] / 2, H_old of the policy that collected s. [B] -> scalar."""
+    """Zhou 2022: E_s[(H_old(s) - H(s))^2] / 2, where H_old belongs to the policy that collected s. [B] -> scalar."""
     return (old_entropy_B - entropy_B).square().mean() / 2
 
 
 def surrogate_divergence(log_pi_BA: Tensor, q_BA: Tensor, alpha: Number) -> Tensor:
     """alpha E_s[KL(pi_theta || pi)], pi_theta = softmax(Q/alpha). [B, A] -> scalar, in units of Q; gradient through pi.
 
-    In this direction because the other, alpha KL(pi || pi_theta), is J_pi itself up to a constant: it would only make
-    the actor's loss larger.
+    The other direction, alpha KL(pi || pi_theta), equals J_pi up to a constant. It would only scale the actor's loss.
     """
     log_surrogate_BA = torch.log_softmax(q_BA / alpha, dim=-1)
     return alpha * (log_surrogate_BA.exp() * (log_surrogate_BA - log_pi_BA)).sum(dim=-1).mean()

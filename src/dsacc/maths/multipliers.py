@@ -1,7 +1,7 @@
-"""Lambda, one per state: the clipped root of g(lambda) = E_pi(lambda)[f] - target, exact and never out of its bounds.
+"""One lambda per state: the exact root of g(lambda) = E_pi(lambda)[f] - target, clipped to its bounds.
 
-Here are the three solves that the method needs, and the checks of their input; the iteration is in `newton`, the one
-for two constraints in `joint`.
+This module holds the three solves that the method needs and checks their input. The iteration is in `newton`; the one
+for both constraints is in `joint`.
 """
 
 from typing import Literal
@@ -9,11 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from dsacc.maths.joint import solve_two as _solve_two
-from dsacc.maths.newton import Bounds, Problem, Solution
-from dsacc.maths.newton import bounded as _bounded
-from dsacc.maths.newton import make_problem as _problem
-from dsacc.maths.newton import solve_one as _solve_one
+from dsacc.maths.joint import solve_two
+from dsacc.maths.newton import Bounds, Problem, Solution, bounded, make_problem, solve_one
 from dsacc.maths.policies import Number
 
 Form = Literal["tempered", "plain"]
@@ -24,11 +21,11 @@ def mean_multiplier(
 ) -> Solution:
     """lambda_1 with E_pi[Q] = target under pi ∝ exp((1 - lambda_1) Q / T), clipped to `bounds`. [B, A], [B] -> [B].
 
-    T is alpha in the `tempered` form and 1 in the `plain` one. Solved in float64 by safeguarded Newton steps:
-    g(lambda) = E_pi[Q] - target falls, g' = -Var_pi[Q] / T. NaN and infinity are refused.
+    T is alpha in the `tempered` form and 1 in the `plain` form. Solved in float64 by safeguarded Newton steps:
+    g(lambda) = E_pi[Q] - target is decreasing, g' = -Var_pi[Q] / T. NaN and infinity raise a ValueError.
     """
     q_BA, T_B = _checked(q, alpha, form, bounds)
-    return _solve_one(_base(q_BA, T_B), _mean_problem(q_BA, _row(target, q_BA, "target"), T_B), bounds)
+    return solve_one(_base(q_BA, T_B), _mean_problem(q_BA, _row(target, q_BA, "target"), T_B), bounds)
 
 
 def variance_multiplier(
@@ -37,11 +34,11 @@ def variance_multiplier(
     """lambda_2 with E_pi[v] = target under pi ∝ exp((Q - lambda_2 v) / T), v = (Q - mu)^2, clipped to `bounds`.
 
     [B, A], [B], [B] -> [B]. `mu` is the actor's mean mu_phi; for a perturbed constraint pass mu - eps. T is alpha in
-    the `tempered` form and 1 in the `plain` one; g(lambda) = E_pi[v] - target falls, g' = -Var_pi[v] / T.
+    the `tempered` form and 1 in the `plain` form. g(lambda) = E_pi[v] - target is decreasing, g' = -Var_pi[v] / T.
     """
     q_BA, T_B = _checked(q, alpha, form, bounds)
     problem = _variance_problem(q_BA, _row(target, q_BA, "target"), _row(mu, q_BA, "mu"), T_B)
-    return _solve_one(_base(q_BA, T_B), problem, bounds)
+    return solve_one(_base(q_BA, T_B), problem, bounds)
 
 
 def joint_multipliers(
@@ -51,56 +48,56 @@ def joint_multipliers(
 
     [B, A], [B] -> [B, 2]. Minimises the convex dual
     D(l1, l2) = T logsumexp((Q - l1 Q - l2 (Q - mu)^2) / T) + l1 mean_target + l2 variance_target by projected
-    Newton steps with a line search; a row that has not settled by then is solved by nested bisection. With two actions
-    only the policy is unique, not lambda.
+    Newton steps with a line search. Nested bisection solves the rows that do not converge. With two actions the policy
+    is unique but lambda is not.
     """
     q_BA, T_B = _checked(q, alpha, form, (0.0, 1.0))
     first = _mean_problem(q_BA, _row(mean_target, q_BA, "mean_target"), T_B)
     second = _variance_problem(q_BA, _row(variance_target, q_BA, "variance_target"), _row(mu, q_BA, "mu"), T_B)
-    return _solve_two(_base(q_BA, T_B), first, second)
+    return solve_two(_base(q_BA, T_B), first, second)
 
 
 def _checked(q: Tensor, alpha: Number, form: Form, bounds: Bounds) -> tuple[Tensor, Tensor]:
-    """Q in float64 and the exponent's temperature per row, or a sentence about what is wrong with the input."""
+    """Q in float64 and the exponent's temperature per row. Bad input raises a ValueError."""
     if q.dim() != 2 or q.shape[1] < 1:
         raise ValueError(f"q must be [B, A] with at least one action, not of shape {tuple(q.shape)}")
     if form not in ("tempered", "plain"):
-        raise ValueError(f"multiplier form is 'tempered' or 'plain', not {form!r}")
+        raise ValueError(f"the multiplier's form must be 'tempered' or 'plain', not {form!r}")
     lower, upper = bounds
     if not (-float("inf") < lower <= upper < float("inf")):
-        raise ValueError(f"bounds must be two finite numbers in order, not {bounds}")
+        raise ValueError(f"bounds must be two finite numbers, the smaller one first, not {bounds}")
     q_BA = q.detach().double()
     if not torch.isfinite(q_BA).all():
-        raise ValueError("q holds NaN or infinity; the multiplier of such a state is not defined")
+        raise ValueError("q contains NaN or infinity, for which no multiplier is defined")
     alpha_B = _row(alpha, q_BA, "alpha")
     if not (alpha_B > 0).all():
-        raise ValueError("alpha must be above 0; without a temperature there is no constrained policy")
+        raise ValueError("alpha must be above 0: the constrained policy divides by it")
     return q_BA, alpha_B if form == "tempered" else torch.ones_like(alpha_B)
 
 
 def _row(x: Number, q_BA: Tensor, name: str) -> Tensor:
-    # A Python number becomes float64 at once: by way of float32 it would lose half of its digits.
+    # A Python number goes straight to float64: as float32 it would lose half of its digits.
     x_B = torch.as_tensor(x, dtype=torch.float64, device=q_BA.device).detach()
     if x_B.dim() > 1 or (x_B.dim() == 1 and x_B.shape[0] not in (1, q_BA.shape[0])):
-        raise ValueError(f"{name} must be a number or of shape [{q_BA.shape[0]}], not {tuple(x_B.shape)}")
+        raise ValueError(f"{name} must be a number or have the shape [{q_BA.shape[0]}], not {tuple(x_B.shape)}")
     if not torch.isfinite(x_B).all():
-        raise ValueError(f"{name} holds NaN or infinity; the multiplier of such a state is not defined")
+        raise ValueError(f"{name} contains NaN or infinity, for which no multiplier is defined")
     return x_B.expand(q_BA.shape[0])
 
 
 def _base(q_BA: Tensor, T_B: Tensor) -> Tensor:
-    """The exponent at lambda = 0, Q / T, less its maximum."""
-    return _bounded((q_BA - q_BA.amax(dim=-1, keepdim=True)) / T_B[:, None])
+    """The exponent at lambda = 0: Q / T minus its maximum."""
+    return bounded((q_BA - q_BA.amax(dim=-1, keepdim=True)) / T_B[:, None])
 
 
 def _mean_problem(q_BA: Tensor, target_B: Tensor, T_B: Tensor) -> Problem:
-    """f = Q, taken from its maximum: offsets of any size drop out before anything is multiplied."""
+    """f = Q - max Q: an offset of any size cancels before anything is multiplied."""
     peak_B = q_BA.amax(dim=-1)
     magnitude_B = torch.maximum(q_BA.abs().amax(dim=-1), target_B.abs())
-    return _problem(_bounded(q_BA - peak_B[:, None]), _bounded(target_B - peak_B), magnitude_B, T_B)
+    return make_problem(bounded(q_BA - peak_B[:, None]), bounded(target_B - peak_B), magnitude_B, T_B)
 
 
 def _variance_problem(q_BA: Tensor, target_B: Tensor, mu_B: Tensor, T_B: Tensor) -> Problem:
     """f = (Q - mu)^2."""
-    v_BA = _bounded((q_BA - mu_B[:, None]) ** 2)
-    return _problem(v_BA, target_B, torch.maximum(v_BA.amax(dim=-1), target_B.abs()), T_B)
+    v_BA = bounded((q_BA - mu_B[:, None]) ** 2)
+    return make_problem(v_BA, target_B, torch.maximum(v_BA.amax(dim=-1), target_B.abs()), T_B)

@@ -1,6 +1,6 @@
-"""The policies of the method, as functions of Q: they serve to solve for lambda; only the actor acts.
+"""The policies of the method as functions of Q, used to solve for lambda; only the actor chooses actions.
 
-And the actor's own softmax, as its natural gradient sees it.
+Also the actor's softmax with its natural gradient.
 """
 
 import torch
@@ -9,16 +9,16 @@ from torch import Tensor
 Number = Tensor | float
 
 
-def _column(x: Number, like_BA: Tensor) -> Tensor:
-    """A number, [B] or [B, 1] as something that broadcasts against [B, A]."""
+def column(x: Number, like_BA: Tensor) -> Tensor:
+    """A number, [B] or [B, 1], in a shape that broadcasts against [B, A]."""
     x = torch.as_tensor(x, dtype=like_BA.dtype, device=like_BA.device)
     return x.unsqueeze(-1) if x.dim() == 1 else x
 
 
 def _softmax_at(temperature: Number, exponent_BA: Tensor) -> Tensor:
-    """softmax(exponent / temperature). The row's maximum goes first, so that the division cannot overflow upwards."""
+    """softmax(exponent / temperature). Subtracting the row's maximum first keeps the division from overflowing."""
     shifted_BA = exponent_BA - exponent_BA.amax(dim=-1, keepdim=True)
-    return torch.softmax(shifted_BA / _column(temperature, exponent_BA), dim=-1)
+    return torch.softmax(shifted_BA / column(temperature, exponent_BA), dim=-1)
 
 
 def boltzmann(q_BA: Tensor, alpha: Number) -> Tensor:
@@ -32,32 +32,32 @@ def boltzmann(q_BA: Tensor, alpha: Number) -> Tensor:
 def mean_constrained(q_BA: Tensor, lam: Number, alpha: Number) -> Tensor:
     """Mean-constrained policy, pi(a|s) ∝ exp((1 - lambda_1) Q(s,a) / alpha). [B, A] -> [B, A].
 
-    The appendix's `plain` form is the same function with alpha = 1.
+    The `plain` form of the appendix is the same function with alpha = 1.
     """
-    centred_BA = q_BA - q_BA.amax(dim=-1, keepdim=True)  # before the product: an offset would cost its digits
-    return _softmax_at(alpha, (1 - _column(lam, q_BA)) * centred_BA)
+    centred_BA = q_BA - q_BA.amax(dim=-1, keepdim=True)  # before the product: an offset would cost digits
+    return _softmax_at(alpha, (1 - column(lam, q_BA)) * centred_BA)
 
 
 def variance_constrained(q_BA: Tensor, lam: Number, mu: Number, alpha: Number) -> Tensor:
     """Variance-constrained policy, pi(a|s) ∝ exp((Q - lambda_2 (Q - mu)^2) / alpha). [B, A] -> [B, A].
 
-    `mu` is the actor's mean mu_phi (the appendix; the main text writes a bare mu), less eps where the constraint is
-    perturbed. Squares are taken in float64: a float32 Q of 1e30 has no float32 square.
+    `mu` is the actor's mean mu_phi (as in the appendix; the main text writes mu), minus eps where the constraint is
+    perturbed. Squares are taken in float64: the square of a float32 Q of 1e30 does not fit float32.
     """
     q64_BA = q_BA.double()
-    deviation_BA = ((q64_BA - _column(mu, q64_BA)) ** 2).clamp(max=1e300)
-    return _softmax_at(alpha, q64_BA - _column(lam, q64_BA) * deviation_BA).to(q_BA.dtype)
+    deviation_BA = ((q64_BA - column(mu, q64_BA)) ** 2).clamp(max=1e300)
+    return _softmax_at(alpha, q64_BA - column(lam, q64_BA) * deviation_BA).to(q_BA.dtype)
 
 
 def natural_softmax(logits_BA: Tensor) -> tuple[Tensor, Tensor]:
-    """softmax and its logarithm, differentiated by the natural gradient. [B, A] -> [B, A], [B, A].
+    """Softmax and its logarithm, with the natural gradient. [B, A] -> [B, A], [B, A].
 
-    A loss J(pi) has the plain gradient F dJ/dpi in the logits, F = diag(pi) - pi pi^T being the softmax's Jacobian and
-    also its Fisher matrix: where pi is nearly certain F is nearly zero, and what the loss says of the other actions is
-    not heard. The natural gradient, F^+ F dJ/dpi, is dJ/dpi less its mean over actions: no factor pi is left, also
-    where pi has underflowed. For sum_a pi (alpha log pi - Q) it is alpha log pi - Q, centred, so the logits go to
-    Q / alpha at one rate everywhere. Here pi passes that gradient on and log pi is a constant: it would add a constant
-    to dJ/dpi in the actor's loss and in the entropy's, as sum_a pi is 1.
+    The ordinary gradient of a loss J(pi) in the logits is F dJ/dpi. F = diag(pi) - pi pi^T is the softmax's Jacobian
+    and also its Fisher matrix. Where pi is nearly certain, F is nearly zero, and what the loss says about the other
+    actions is lost. The natural gradient F^+ F dJ/dpi is dJ/dpi minus its mean over actions: it has no factor pi, even
+    where pi has underflowed. For sum_a pi (alpha log pi - Q) it is alpha log pi - Q, centred, so the logits approach
+    Q / alpha at the same rate everywhere. Here pi carries that gradient and log pi is a constant. The gradient of
+    log pi would only add a constant to dJ/dpi, in the actor's loss and in the entropy, because sum_a pi is 1.
     """
     log_pi_BA = torch.log_softmax(logits_BA.detach(), dim=-1)
     centred_BA = logits_BA - logits_BA.mean(dim=-1, keepdim=True)
@@ -71,10 +71,10 @@ def entropy(pi_BA: Tensor) -> Tensor:
 
 
 def target_entropy(actions: int, ratio: float) -> float:
-    """H_target = ratio * log A: the share of a uniform policy's entropy that the temperature aims for."""
+    """H_target = ratio * log A: the temperature aims for this share of a uniform policy's entropy."""
     return ratio * float(torch.tensor(float(actions), dtype=torch.float64).log())
 
 
 def linear_schedule(start: float, end: float, fraction: float) -> float:
-    """start + (end - start) * fraction, as `fraction` goes from 0 to 1; constant before and after."""
+    """start + (end - start) * fraction for `fraction` from 0 to 1; constant outside that range."""
     return start + (end - start) * min(max(fraction, 0.0), 1.0)

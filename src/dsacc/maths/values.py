@@ -1,4 +1,4 @@
-"""Soft state values and the targets that critics regress to."""
+"""Soft state values, and the targets that the critics are trained towards."""
 
 from typing import Literal
 
@@ -11,19 +11,19 @@ Combine = Literal["average", "min"]
 
 
 def combine_critics(q1_BA: Tensor, q2_BA: Tensor, how: Combine = "average") -> Tensor:
-    """One Q of two critics: their `average` (the paper, after Zhou 2022) or their `min` (vanilla). [B, A] -> [B, A]."""
+    """One Q from two critics: the `average` (the paper, after Zhou 2022) or the `min` (vanilla). [B, A] -> [B, A]."""
     if how == "average":
         return (q1_BA + q2_BA) / 2
     if how == "min":
         return torch.minimum(q1_BA, q2_BA)
-    raise ValueError(f"critics are combined by 'average' or 'min', not {how!r}")
+    raise ValueError(f"critics must be combined by 'average' or 'min', not {how!r}")
 
 
 def soft_value(pi_BA: Tensor, log_pi_BA: Tensor, q_BA: Tensor, alpha: Number, entropy_weight: float = 1.0) -> Tensor:
     """V(s) = sum_a pi(a|s) (Q(s,a) - w alpha log pi(a|s)). [B, A] -> [B].
 
     w = 1 is soft actor-critic; w = 0 leaves the entropy bonus out of the critic (decoupled critic entropy). The paper
-    writes Q at s_{t+1} beside pi at s_t; everything here is at the same state.
+    combines Q at s_{t+1} with pi at s_t; here both are at the same state.
     """
     return (pi_BA * (q_BA - entropy_weight * alpha * log_pi_BA)).sum(dim=-1)
 
@@ -31,7 +31,7 @@ def soft_value(pi_BA: Tensor, log_pi_BA: Tensor, q_BA: Tensor, alpha: Number, en
 def n_step_return(rewards_BN: Tensor, gamma: float) -> Tensor:
     """sum_k gamma^k r_k over the columns; rewards after an episode's end are zero. [B, N] -> [B].
 
-    No entropy bonus between the steps and no off-policy correction.
+    There is no entropy bonus between the steps and no off-policy correction.
     """
     powers_N = gamma ** torch.arange(rewards_BN.shape[-1], dtype=rewards_BN.dtype, device=rewards_BN.device)
     return (rewards_BN * powers_N).sum(dim=-1)

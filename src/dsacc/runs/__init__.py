@@ -1,4 +1,4 @@
-"""What a run leaves on disk."""
+"""A run on disk: its folder, lock, checkpoints, model files and events."""
 
 from dsacc.runs.checkpoint import Checkpoint, Checkpoints, Entry
 from dsacc.runs.folder import RunFolder, read_latest, read_status

@@ -1,11 +1,11 @@
-"""Checkpoints: a folder each, complete or absent, verified byte by byte when read.
+"""Checkpoints: one folder each, complete or absent, verified byte by byte when read.
 
     checkpoints/step-20000/     agent.safetensors, trainer.safetensors, manifest.json
-    checkpoints/newest.json     which one is the newest: the last thing written
-    replay/step-20000.safetensors   what the replay gained since the checkpoint before
+    checkpoints/newest.json     which one is the newest; written last
+    replay/step-20000.safetensors   what the replay gained since the previous checkpoint
 
-The manifest lists every file with its sha256, the segments of the replay among them. The newest checkpoint is kept and
-the newest regular one before it, so that a damaged one costs an interval and not a run.
+The manifest lists every file with its sha256, including the segments of the replay. The newest checkpoint is kept, and
+the newest regular one before it: a damaged checkpoint costs one interval, not the run.
 """
 
 import json
@@ -30,7 +30,7 @@ MAX_FILES = 100_000
 
 @dataclass(frozen=True)
 class Entry:
-    """A file as a manifest lists it."""
+    """One file in a manifest."""
 
     name: str
     sha256: str
@@ -42,15 +42,15 @@ class Manifest:
     """What a checkpoint consists of."""
 
     step: int
-    regular: bool  # at a multiple of the interval; others were made because the run was stopped, or had ended
+    regular: bool  # at a multiple of the interval; others are made when a run is stopped or ends
     files: tuple[Entry, ...]
     segments: tuple[Entry, ...]  # of the replay, oldest first
-    extra: dict[str, Any] = field(default_factory=dict)  # small facts of the run: the length of its metrics, say
+    extra: dict[str, Any] = field(default_factory=dict)  # small facts about the run, such as the length of its metrics
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint whose every byte has been verified; `passed_over` says which newer ones were not whole, and why."""
+    """A checkpoint with every byte verified. `passed_over` says which newer ones are damaged, and how."""
 
     manifest: Manifest
     files: dict[str, bytes]
@@ -58,7 +58,7 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """Those of one run folder."""
+    """The checkpoints of one run folder."""
 
     def __init__(self, run: Path) -> None:
         self.run, self.folder, self.replay = run, run / "checkpoints", run / "replay"
@@ -66,7 +66,7 @@ class Checkpoints:
     # --- writing ---
 
     def write_segment(self, step: int, data: bytes) -> Entry:
-        """A piece of the replay, before the checkpoint that refers to it."""
+        """Write a piece of the replay, before the checkpoint that refers to it."""
         name = f"step-{step}.safetensors"
         write_atomically(self.replay / name, data)
         return Entry(name, sha256(data), len(data))
@@ -74,32 +74,32 @@ class Checkpoints:
     def write(
         self, step: int, regular: bool, files: Mapping[str, bytes], segments: tuple[Entry, ...], extra: dict[str, Any]
     ) -> Manifest:
-        """A new folder, made durable and moved to its place; then the pointer; then what is not needed goes."""
+        """Write a temporary folder to disk and rename it; then write the pointer; then remove what is not needed."""
         entries = tuple(Entry(name, sha256(data), len(data)) for name, data in sorted(files.items()))
         manifest = Manifest(step, regular, entries, segments, extra)
-        place, beside = self.folder / f"step-{step}", self.folder / f".step-{step}.{os.getpid()}.tmp"
+        target, temporary = self.folder / f"step-{step}", self.folder / f".step-{step}.{os.getpid()}.tmp"
         needed = sum(len(data) for data in files.values())
         try:
             try:
-                beside.mkdir(parents=True)
+                temporary.mkdir(parents=True)
                 for name, data in files.items():
-                    write_synced(beside / name, data)
-                write_synced(beside / "manifest.json", _to_json(manifest))
-                sync_folder(beside)
-                if place.exists():  # one that was passed over as damaged, or the same again
-                    shutil.rmtree(place)
-                os.rename(beside, place)
+                    write_synced(temporary / name, data)
+                write_synced(temporary / "manifest.json", _to_json(manifest))
+                sync_folder(temporary)
+                if target.exists():  # a damaged one, or the same again
+                    shutil.rmtree(target)
+                os.rename(temporary, target)
                 sync_folder(self.folder)
             finally:
-                shutil.rmtree(beside, ignore_errors=True)
+                shutil.rmtree(temporary, ignore_errors=True)
         except OSError as error:
-            raise disk_error(error, place, needed) from error
-        write_atomically(self.folder / "newest.json", _sealed({"format": FORMAT, "newest": place.name}))
+            raise disk_error(error, target, needed) from error
+        write_atomically(self.folder / "newest.json", _sealed({"format": FORMAT, "newest": target.name}))
         self._prune(manifest)
         return manifest
 
     def _prune(self, newest: Manifest) -> None:
-        """Keep the newest and the newest regular one before it, and the segments these two refer to."""
+        """Keep the newest, the newest regular one before it, and the segments that these two refer to."""
         kept = [newest]
         for step in sorted(self._steps(), reverse=True):
             if step >= newest.step or len(kept) == 2:
@@ -120,7 +120,7 @@ class Checkpoints:
     # --- reading ---
 
     def newest(self, replay: bool = True) -> Checkpoint | None:
-        """The newest checkpoint that is whole; None where there is none at all. Playing needs no replay."""
+        """The newest intact checkpoint; None if there is none at all. `replay` also verifies its segments."""
         passed_over: list[str] = []
         steps = sorted(self._steps(), reverse=True)
         steps.sort(key=lambda step: f"step-{step}" != self._pointed_at())  # stable: the rest stay newest first
@@ -135,13 +135,13 @@ class Checkpoints:
                 passed_over.append(str(error))
         if steps:
             raise RunError(
-                f"no checkpoint in {self.folder} is whole: {'; '.join(passed_over)}; "
-                "remove that folder and the folder replay to start over, or choose another --out"
+                f"no checkpoint in {self.folder} is intact: {'; '.join(passed_over)}; "
+                "delete that folder and the folder replay to start again, or choose another --out"
             )
         return None
 
     def segment(self, entry: Entry) -> bytes:
-        """A segment's bytes, verified."""
+        """The verified bytes of a segment."""
         return self._verified(self.replay / entry.name, entry)
 
     def _pointed_at(self) -> str | None:
@@ -168,7 +168,7 @@ class Checkpoints:
         except (KeyError, TypeError, ValueError) as error:
             raise RunError(f"{path} does not describe a checkpoint ({error})") from error
         if manifest.step != step:
-            raise RunError(f"{path} describes step {manifest.step}")
+            raise RunError(f"{path} describes step {manifest.step}, not step {step}")
         return manifest
 
     @staticmethod
@@ -215,9 +215,8 @@ def _unsealed(path: Path) -> dict[str, Any]:
     content = read_json(path)
     seal = content.pop("sha256", None)
     if content.get("format") != FORMAT and seal == _seal(content):
-        raise RunError(
-            f"{path} has format {content.get('format')}; this dsacc reads {FORMAT}: use the one that wrote it"
-        )
+        number = content.get("format")
+        raise RunError(f"{path} has format {number}, but this dsacc reads format {FORMAT}; use the one that wrote it")
     if seal != _seal(content):
         raise RunError(f"{path} does not match its sha256")
     return content
@@ -225,17 +224,17 @@ def _unsealed(path: Path) -> dict[str, Any]:
 
 def _entries(content: Any, allowed: "re.Pattern[str]") -> tuple[Entry, ...]:
     if not isinstance(content, list) or len(content) > MAX_FILES:
-        raise ValueError("a list of files is no list, or endless")
+        raise ValueError("its files are not a list, or too many")
     entries = []
     for item in content:
         name, digest = item["name"], item["sha256"]
         if not isinstance(name, str) or not allowed.fullmatch(name):
-            raise ValueError(f"the file name {name!r} is not one of ours")
+            raise ValueError(f"dsacc writes no file named {name!r}")
         if not isinstance(digest, str) or not _HASH.fullmatch(digest):
-            raise ValueError(f"the sha256 of {name} is none")
+            raise ValueError(f"{name} has no valid sha256")
         entries.append(Entry(name, digest, _whole(item["bytes"])))
     if len({e.name for e in entries}) != len(entries):
-        raise ValueError("a file is listed twice")
+        raise ValueError("it lists a file twice")
     return tuple(entries)
 
 

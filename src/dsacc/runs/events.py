@@ -1,4 +1,4 @@
-"""TensorBoard events beside metrics.jsonl."""
+"""TensorBoard events, in addition to metrics.jsonl."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,18 +8,18 @@ from dsacc.errors import ConfigError
 
 
 class Events:
-    """The rows of metrics.jsonl as TensorBoard events, for those who ask for them."""
+    """Writes the rows of metrics.jsonl as TensorBoard events too."""
 
     def __init__(self, run: Path) -> None:
         try:
             from tensorboardX import SummaryWriter
         except ImportError as error:
-            raise ConfigError("TensorBoard events need a package: pip install 'dsacc[tensorboard]'") from error
+            raise ConfigError("TensorBoard events need tensorboardX: pip install 'dsacc[tensorboard]'") from error
         self._make: Callable[[int], Any] = lambda step: SummaryWriter(str(run / "tensorboard"), purge_step=step)
         self._writer: Any = None
 
     def add(self, row: dict[str, Any]) -> None:
-        self._writer = self._writer or self._make(row["step"])  # what came after a checkpoint is written again
+        self._writer = self._writer or self._make(row["step"])  # rows after the last checkpoint are written again
         for name, value in row.items():
             if name != "step" and value is not None:
                 self._writer.add_scalar(name, value, row["step"])

@@ -16,20 +16,20 @@ from dsacc.config import Config
 from dsacc.errors import RunError
 from dsacc.runs.checkpoint import Checkpoint, Checkpoints, Entry
 from dsacc.runs.lock import RunLock
-from dsacc.runs.model_file import ModelFile, parse_model, read_model
+from dsacc.runs.model_file import ModelFile, parse_model
 from dsacc.system.files import disk_error, read_json, write_atomically
 
-FORMAT = 2  # 1 had no checkpoints before the end of a run
+FORMAT = 2  # of the folder; checkpoints and model files have their own
 Found = Literal["new", "restart", "continue", "finished"]
 
 
 class RunFolder:
-    """One run's files. Opening looks and decides; nothing is written before `open`."""
+    """The files of one run. The constructor only looks at what is there; nothing is written before `open`."""
 
     def __init__(self, path: str | Path, config: Config, steps: int) -> None:
         self.path, self.config, self.steps = Path(path), config, steps
         self.checkpoints = Checkpoints(self.path)
-        self.checkpoint: Checkpoint | None = None  # what the run goes on from
+        self.checkpoint: Checkpoint | None = None  # where the run continues
         self.found: Found = self._look()
         self._files: dict[str, IO[str]] = {}
         self._lock: RunLock | None = None
@@ -41,7 +41,7 @@ class RunFolder:
             raise RunError(f"{self.path} is a file, not a run folder; choose another --out")
         if not (self.path / "config.json").is_file():
             if any(p.name != "lock" for p in self.path.iterdir()):
-                raise RunError(f"{self.path} holds files but no run; choose another --out")
+                raise RunError(f"{self.path} contains files but no run; choose another --out")
             return "new"
         self._require_same_settings()
         status = read_status(self.path)
@@ -53,33 +53,31 @@ class RunFolder:
         if self.checkpoint.manifest.step > self.steps:
             raise RunError(
                 f"{self.path} is already at step {self.checkpoint.manifest.step}, beyond the {self.steps} steps asked "
-                "for; ask for more steps, or choose another --out"
+                "for; raise --steps, or choose another --out"
             )
         return "continue"
 
     def _require_same_settings(self) -> None:
         content = read_json(self.path / "config.json")
-        if content.get("format") not in (1, FORMAT):
+        if content.get("format") != FORMAT:
             raise RunError(
-                f"{self.path} has format {content.get('format')}, and this dsacc knows 1 to {FORMAT}; "
+                f"{self.path} has format {content.get('format')}, but this version of dsacc reads format {FORMAT}; "
                 "use the version that wrote it, or choose another --out"
             )
         before = content.get("config")
         if not isinstance(before, dict):
-            raise RunError(f"{self.path / 'config.json'} does not hold a run's settings; choose another --out")
+            raise RunError(f"{self.path / 'config.json'} does not contain the settings of a run; choose another --out")
         changes = differences(dataclasses.asdict(Config()) | before, dataclasses.asdict(self.config))
         if changes:
-            raise RunError(f"{self.path} holds a run with other settings ({changes}); choose another --out")
-        if content["format"] == 1 and read_status(self.path).get("state") != "finished":
-            raise RunError(f"{self.path} was left by an older dsacc that could not continue runs; choose another --out")
+            raise RunError(f"{self.path} contains a run with other settings ({changes}); choose another --out")
 
     @property
     def step(self) -> int:
-        """Where the run goes on."""
+        """The step at which the run continues."""
         return 0 if self.checkpoint is None else self.checkpoint.manifest.step
 
     def open(self, runtime: Mapping[str, Any]) -> list[str]:
-        """Take the lock and open the logs: fresh ones, or as they were at the checkpoint. Returns sentences to read."""
+        """Take the lock and open the logs: new ones, or as they were at the checkpoint. Returns notes for the user."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -87,9 +85,9 @@ class RunFolder:
         self._lock = RunLock.acquire(self.path)
         said = [self._lock.taken_over] if self._lock.taken_over else []
         try:
-            self.found = self._look()  # again: another process may have had it since
+            self.found = self._look()  # again: another process may have used it since
             if self.found == "finished":
-                raise RunError(f"{self.path} has just been finished by another process; nothing is left to do")
+                raise RunError(f"another process has just finished {self.path}; there is nothing left to do")
             said += self._open_logs(runtime)
         except BaseException:
             self.release()
@@ -109,11 +107,11 @@ class RunFolder:
         if self.checkpoint is None:
             self._write_json("config.json", content)
         else:
-            said += [f"{text}; the run goes on from step {self.step:,}" for text in self.checkpoint.passed_over]
+            said += [f"{text}; the run continues from step {self.step:,}" for text in self.checkpoint.passed_over]
             before = read_json(self.path / "config.json")
             there, here = (_circumstances(c) for c in (before, content))
             if changed := differences(there, here):
-                said.append(f"the run goes on, but not bit for bit as where it was begun: {changed}")
+                said.append(f"the run continues, but not bit for bit: it started in other circumstances ({changed})")
         (self.path / "evaluations").mkdir(exist_ok=True)
         for name in ("metrics.jsonl", "timing.jsonl"):
             try:
@@ -127,16 +125,16 @@ class RunFolder:
         return said
 
     def _rewind(self, extra: Mapping[str, Any]) -> None:
-        """Drop the rows that came after the checkpoint: they will be written again."""
+        """Remove the rows after the checkpoint: they will be written again."""
         length = _count(extra.get("metrics_bytes"))
         if (self.path / "metrics.jsonl").stat().st_size < length:
             raise RunError(
-                f"{self.path / 'metrics.jsonl'} is shorter than at its checkpoint; put it back, or start anew"
+                f"{self.path / 'metrics.jsonl'} is shorter than at its checkpoint; restore it, or choose another --out"
             )
         self._files["metrics.jsonl"].truncate(length)
 
     def beat(self) -> None:
-        """Show that this process is alive; stop it where the folder has become another's."""
+        """Show that this process is alive. Raises a RunError if another process has taken over the folder."""
         if self._lock is None:
             return
         self._lock.beat()
@@ -144,7 +142,7 @@ class RunFolder:
             raise RunError(self._lock.lost)
 
     def log(self, name: str, row: Mapping[str, Any]) -> None:
-        """Append one object a line; NaN and infinity, which JSON does not have, become null."""
+        """Append one JSON object as a line. NaN and infinity, which JSON does not have, become null."""
         clean = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
         line = json.dumps(clean, allow_nan=False) + "\n"
         try:
@@ -156,7 +154,7 @@ class RunFolder:
     def write_checkpoint(
         self, step: int, regular: bool, files: Mapping[str, bytes], segments: tuple[Entry, ...]
     ) -> None:
-        """A checkpoint that also knows how long the metrics are, once these are on the disk."""
+        """Write a checkpoint that records the length of the metrics, once these are on disk."""
         metrics = self._files["metrics.jsonl"]
         os.fsync(metrics.fileno())
         extra = {"metrics_bytes": os.fstat(metrics.fileno()).st_size, "run_id": self.config.run_id}
@@ -167,9 +165,9 @@ class RunFolder:
         self._write_json("status.json", status | ({"error": error} if error else {}))
 
     def close(self, state: str, step: int, error: str | None = None) -> None:
-        """Say how the run ended, if the disk lets us, and let go of the folder."""
+        """Write how the run ended, if the disk allows it, and release the folder."""
         try:
-            if self._lock is None or not self._lock.lost:  # else it is another's by now
+            if self._lock is None or not self._lock.lost:  # else the folder belongs to another process
                 self.set_status(state, step, error)
         except RunError:
             if state == "finished":
@@ -180,7 +178,7 @@ class RunFolder:
     def release(self) -> None:
         """Close the files and free the lock."""
         for file in self._files.values():
-            with contextlib.suppress(OSError):  # a full disk; what counts is in the checkpoint
+            with contextlib.suppress(OSError):  # a full disk; what matters is in the checkpoint
                 file.close()
         self._files.clear()
         if self._lock is not None:
@@ -198,12 +196,12 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 
 def read_status(path: Path) -> dict[str, Any]:
-    """How a run stands; empty where it has not begun."""
+    """The content of status.json; empty if the run has not started."""
     return read_json(path / "status.json") if (path / "status.json").is_file() else {}
 
 
 def _circumstances(content: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run must have in common with its beginning to go on bit for bit."""
+    """What must be the same as at the start for a run to continue bit for bit."""
     parts = [content.get(name) for name in ("runtime", "versions")]
     return {k: v for part in parts if isinstance(part, dict) for k, v in part.items()}
 
@@ -213,13 +211,8 @@ def _count(value: Any) -> int:
 
 
 def read_latest(path: str | Path) -> ModelFile:
-    """The newest agent of a run folder, verified; one that is damaged is passed over with a warning."""
+    """The newest intact agent of a run folder. Damaged checkpoints are skipped with a warning."""
     path = Path(path)
-    if not any(path.glob("checkpoints/step-*/manifest.json")):
-        found = sorted(path.glob("checkpoints/step-*/agent.safetensors"))  # format 1 kept one agent and no manifest
-        if not found:
-            raise RunError(f"{path} holds no trained agent yet; `dsacc train` makes one")
-        return read_model(found[-1])
     checkpoint = Checkpoints(path).newest(replay=False)
     if checkpoint is None or "agent.safetensors" not in checkpoint.files:
         raise RunError(f"{path} holds no trained agent yet; `dsacc train` makes one")
@@ -229,7 +222,7 @@ def read_latest(path: str | Path) -> ModelFile:
 
 
 def versions() -> dict[str, str]:
-    """What a repetition would need to match, bit for bit."""
+    """The versions that must match for a run to be repeated bit for bit."""
     out = {"python": platform.python_version(), "machine": platform.machine()}
     for name in ("dsacc", "torch", "numpy", "gymnasium", "ale-py", "opencv-python-headless"):
         try:

@@ -1,6 +1,6 @@
-"""One process per run folder: the file `lock` names its holder, and a kernel lock (flock) on it decides.
+"""One process per run folder: the file `lock` names its holder, and a kernel lock (flock) on that file decides.
 
-The kernel frees a flock however its process ends; hosts that share a disk but no flock go by the heartbeat.
+The kernel frees a flock however its process ends. Hosts that share a disk without flock use the heartbeat.
 """
 
 import json
@@ -29,21 +29,21 @@ _FLAGS = os.O_RDWR | os.O_CREAT | sum(getattr(os, name, 0) for name in ("O_NOFOL
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a folder, by its own words."""
+    """The process that holds a folder, as it describes itself in `lock`."""
 
     host: str
     pid: int
-    pid_started: float  # unix seconds; tells the holder from a later process with its pid
-    started: str  # ISO time of acquire
+    pid_started: float  # unix seconds; distinguishes the holder from a later process with the same pid
+    started: str  # ISO time at which it took the lock
     heartbeat: float  # unix seconds
 
     def may_live(self) -> bool:
-        """As far as this host can tell."""
+        """Whether it may still be alive, as far as this host can tell."""
         if self.host != _HOST:
             return time.time() - self.heartbeat < STALE
         with suppress(psutil.NoSuchProcess):
             process = psutil.Process(self.pid)
-            same = abs(process.create_time() - self.pid_started) < 2  # seconds; the clock may have been set since
+            same = abs(process.create_time() - self.pid_started) < 2  # seconds; the clock may have been changed since
             return bool(same and process.status() != psutil.STATUS_ZOMBIE)
         return False
 
@@ -52,23 +52,23 @@ class RunLock(AbstractContextManager["RunLock"]):
     """A held lock. `taken_over` (from a dead holder) and `lost` (to another process) are None or a sentence to show."""
 
     def __init__(self, path: Path, fd: int, free: bool) -> None:
-        """Write ourselves into the open file, unless it is another's."""
+        """Write this process into the open file, unless another process holds it."""
         info, holder, tries = os.fstat(fd), _read(fd), 10
         if info.st_nlink > 1:
-            raise RunError(f"{path} is a hard link, not a lock; remove it or choose another --out")
+            raise RunError(f"{path} is a hard link, not a lock; delete it or choose another --out")
         while not free and tries and not (holder and holder.may_live()):
-            time.sleep(0.02)  # the winner of a race needs a moment to write itself down
+            time.sleep(0.02)  # the winner of a race needs a moment to write its name
             tries, holder = tries - 1, _read(fd)
         if not free or (holder and holder.may_live()):
             raise _in_use(path, holder)
         now, started = round(time.time(), 1), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self._me = Holder(_HOST, os.getpid(), psutil.Process().create_time(), started, now)
         _write(fd, self._me)
-        os.fsync(fd)  # a full network disk says so only here
+        os.fsync(fd)  # a full network disk reports it only here
         self.lost: str | None = None
         self.taken_over = f"took over {path}, which could not be read" if info.st_size else None
         if holder:
-            how = f"silent for {(now - holder.heartbeat) / 60:.0f} minutes" if holder.host != _HOST else "which is gone"
+            how = "which is gone" if holder.host == _HOST else f"silent for {(now - holder.heartbeat) / 60:.0f} minutes"
             self.taken_over = f"took over the lock of pid {holder.pid} on {holder.host}, {how}"
         self._path, self._last = path, time.monotonic()
         self._fd: int | None = fd
@@ -77,17 +77,17 @@ class RunLock(AbstractContextManager["RunLock"]):
 
     @classmethod
     def acquire(cls, folder: Path) -> "RunLock":
-        """Lock `folder`, made where missing, or say in a RunError who holds it."""
+        """Lock `folder`, which is created if missing. A RunError says who holds it."""
         path = folder / "lock"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for _ in range(100):
                 if path.is_symlink() or path.is_dir():
-                    raise RunError(f"{path} is a link or a folder, not a lock; remove it or choose another --out")
+                    raise RunError(f"{path} is a link or a folder, not a lock; delete it or choose another --out")
                 fd = os.open(path, _FLAGS, 0o644)
                 try:
                     free = _flock(fd)
-                    if _is_at(path, fd):  # else its holder removed it before our flock, which locks nothing then
+                    if _is_at(path, fd):  # else its holder removed it before our flock, which then locks nothing
                         return cls(path, fd, free)
                 except BaseException:
                     os.close(fd)
@@ -95,10 +95,10 @@ class RunLock(AbstractContextManager["RunLock"]):
                 os.close(fd)
         except (OSError, psutil.Error) as error:
             raise RunError(f"{folder} cannot be locked ({error}); make it writable or choose another --out") from error
-        raise RunError(f"{path} is removed again and again by other processes; choose another --out")
+        raise RunError(f"other processes keep removing {path}; choose another --out")
 
     def beat(self) -> None:
-        """Show other hosts that this process lives. Never raises: a missed heartbeat is not worth a run."""
+        """Show other hosts that this process is alive. Never raises: a missed heartbeat must not end a run."""
         if time.monotonic() - self._last < HEARTBEAT or self._fd is None or self.lost:
             return
         self._last = time.monotonic()
@@ -109,12 +109,12 @@ class RunLock(AbstractContextManager["RunLock"]):
                 self.lost = f"another process took over {self._path.parent} while this one was silent"
 
     def release(self) -> None:
-        """Let go and remove `lock`, unless it is another's by now. Where it cannot be removed it is left empty."""
+        """Release and delete `lock`, unless another process has it by now. If it cannot be deleted, it is emptied."""
         with suppress(OSError):
             if self._fd is not None and self._owns(self._fd):
                 try:
-                    self._path.unlink()  # while the flock is ours, so that it cannot be another's
-                except OSError:  # Windows removes no open file
+                    self._path.unlink()  # while we hold the flock, so that it cannot belong to another process
+                except OSError:  # Windows does not delete open files
                     os.ftruncate(self._fd, 0)
         self._close()
 
@@ -132,7 +132,7 @@ class RunLock(AbstractContextManager["RunLock"]):
 
 
 def holder_of(folder: Path) -> Holder | None:
-    """Who is written down in the folder's lock, without touching it; `may_live` says whether it still counts."""
+    """The holder named in the folder's lock, which is not touched. `may_live` says whether it still counts."""
     try:
         fd = os.open(folder / "lock", os.O_RDONLY | (_FLAGS & ~os.O_RDWR & ~os.O_CREAT))
     except OSError:
@@ -152,7 +152,7 @@ def _is_at(path: Path, fd: int) -> bool:
 
 
 def _flock(fd: int) -> bool:
-    """False where another process has it. Where there is no flock (Windows, some clusters), `may_live` decides."""
+    """False if another process has the flock. Where there is none (Windows, some clusters), `may_live` decides."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (OSError, AttributeError) as error:
@@ -162,12 +162,12 @@ def _flock(fd: int) -> bool:
 
 def _in_use(path: Path, holder: Holder | None) -> RunError:
     who = f"pid {holder.pid} on {holder.host} since {holder.started}" if holder else "another process"
-    far = f", or delete {path} if it is gone for certain" if holder and holder.host != _HOST else ""
+    far = f", or delete {path} if it has certainly ended" if holder and holder.host != _HOST else ""
     return RunError(f"{path.parent} is in use by {who}; wait for it, stop it, or choose another --out{far}")
 
 
 def _read(fd: int) -> Holder | None:
-    """Who is written down; None for anything that we would not have written."""
+    """The holder named in the file; None for anything that dsacc would not have written."""
     os.lseek(fd, 0, os.SEEK_SET)
     with suppress(ValueError, TypeError, AttributeError, RecursionError):
         it = Holder(**json.loads(os.read(fd, 4096)))
@@ -179,7 +179,7 @@ def _read(fd: int) -> Holder | None:
 
 
 def _write(fd: int, holder: Holder) -> None:
-    """Over the old text, of the same length, at once: a reader on another host never finds half of it."""
+    """Overwrite the old text, of the same length, in one write: a reader on another host never sees half of it."""
     with open(fd, "r+b", closefd=False) as file:
         file.seek(0)
         file.write(json.dumps(asdict(holder)).encode())

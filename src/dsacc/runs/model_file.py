@@ -1,4 +1,4 @@
-"""An agent as one safetensors file: tensors, and a JSON header that says what they are. Nothing in it can execute."""
+"""An agent as one safetensors file: tensors, and a JSON header that describes them. Nothing in it can be executed."""
 
 import dataclasses
 import json
@@ -18,10 +18,10 @@ FORMAT = 1
 
 @dataclasses.dataclass(frozen=True)
 class ModelFile:
-    """What a saved agent consists of."""
+    """The content of a saved agent."""
 
     config: Config
-    space: dict[str, Any]  # the observation space, as data
+    space: dict[str, Any]  # the observation space, as JSON data
     actions: int
     step: int
     tensors: dict[str, torch.Tensor]
@@ -34,14 +34,14 @@ def with_suffix(path: str | Path) -> Path:
 
 
 def write_model(path: str | Path, model: ModelFile) -> Path:
-    """Write the whole file or nothing."""
+    """Write the whole file or nothing. Returns its path."""
     path = with_suffix(path)
     write_atomically(path, model_bytes(model))
     return path
 
 
 def model_bytes(model: ModelFile) -> bytes:
-    """The file's content; the same agent gives the same bytes."""
+    """The bytes of the file; the same agent gives the same bytes."""
     header = {
         "format": FORMAT,
         "config": dataclasses.asdict(model.config),
@@ -54,11 +54,11 @@ def model_bytes(model: ModelFile) -> bytes:
 
 
 def read_model(path: str | Path) -> ModelFile:
-    """Read a saved agent, or say in a sentence why it is none."""
+    """Read a saved agent. A ModelError says why a file is not one."""
     folder, path = Path(path), with_suffix(path)
     if not path.is_file():
         if folder.is_dir():
-            raise ModelError(f"{folder} is a folder without a run in it (no config.json){_runs_below(folder)}")
+            raise ModelError(f"{folder} is a folder without a run (it has no config.json){_runs_below(folder)}")
         raise ModelError(f"there is no saved agent {path}" + ("" if folder == path else f", nor a run folder {folder}"))
     try:
         data = read_file(path)
@@ -68,13 +68,13 @@ def read_model(path: str | Path) -> ModelFile:
 
 
 def _runs_below(folder: Path) -> str:
-    """A hint for who names the folder that holds the runs."""
+    """A hint for users who name the folder that holds their runs."""
     runs = sorted(file.parent for pattern in ("*", "*/*") for file in folder.glob(f"{pattern}/config.json"))
     return f"; did you mean {runs[0]}?" if runs else ""
 
 
 def parse_model(data: bytes, path: Path) -> ModelFile:
-    """An agent from the bytes of its file; `path` is for the sentence if they are none."""
+    """An agent from the bytes of its file; `path` is named in errors."""
     try:
         arrays, header = unpack_arrays(data, path)
         if header["format"] > FORMAT:

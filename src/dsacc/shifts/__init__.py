@@ -1,10 +1,10 @@
-"""What an agent sees, changed at test time: weather, light and sensors, drawn once and fast to apply."""
+"""Changes to what an agent sees at test time: weather, light and sensor faults, drawn once and fast to apply."""
 
 from dsacc.shifts import photometric, vector, weather  # noqa: F401 - they register their kinds
 from dsacc.shifts.bank import Bank, bank
 from dsacc.shifts.kinds import LEVELS, Change, Drawn, Kind, Severity, as_level, find_kind, names, register
-from dsacc.shifts.schedule import MODES
 from dsacc.shifts.wrapper import Shift
+from dsacc.system.types import MODES
 
 __all__ = [
     "LEVELS",

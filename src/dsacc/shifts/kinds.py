@@ -1,11 +1,10 @@
-"""What a shift is, and the list of all of them.
+"""What a shift is, and the list of all shifts.
 
-A kind of shift is one function: from a random generator, a shape and a level it draws a `Change`, which is then applied
-to one picture or to thousands. `register` adds it; everything else (banks, modes, the wrapper, the command line, the
-preview) follows from that.
+A kind of shift is one function. From a random generator, a shape and a level it draws a `Change`, which is then applied
+to one picture or to thousands. `register` adds a kind; banks, modes, the wrapper, the command line and the preview then
+know it.
 """
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -13,6 +12,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from dsacc.errors import ConfigError
+from dsacc.system.text import nearest
 from dsacc.system.types import Array
 
 Level = int | None  # 1 to 5, mild to strong; None draws from the ranges of the paper's tool
@@ -24,14 +24,14 @@ On = Literal["picture", "vector"]  # uint8 pictures, or vectors of floats
 class Change(Protocol):
     """One drawn shift, ready to be applied.
 
-    A picture is [H, W, C] uint8, contiguous, with C 1 or 3, of the shape that was asked for; a vector is [n] float32.
-    `t` counts the frames since it appeared: what moves has moved that far, and anything else ignores it. What is given
-    is never written to. Two calls with the same arguments give the same bytes.
+    A picture is [H, W, C] uint8, contiguous, C = 1 or 3, of the shape that it was drawn for; a vector is [n] float32.
+    `t` counts the frames since the change appeared: what moves has moved that far, and anything else ignores it. The
+    input is never written to. Two calls with the same arguments return the same bytes.
     """
 
     @property
     def nbytes(self) -> int:
-        """Memory that it holds."""
+        """Memory that it takes, in bytes."""
 
     def __call__(self, seen: Array, t: int = 0) -> Array: ...
 
@@ -41,10 +41,10 @@ Draw = Callable[[np.random.Generator, tuple[int, ...], Level], Change]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of shift, as `register` keeps it."""
+    """A registered kind of shift."""
 
     name: str
-    on: On  # what it is for
+    on: On  # what it changes
     draw: Draw  # from a generator, a shape and a level to a Change
 
 
@@ -52,34 +52,34 @@ _KINDS: dict[tuple[str, On], Kind] = {}
 
 
 def register(name: str, draw: Draw, on: On = "picture") -> None:
-    """Add a kind of shift, or replace one of that name; `Shift`, `evaluate` and the command line know it from then on.
+    """Add a kind of shift, or replace the one of that name. `Shift`, `evaluate` and the command line then accept it.
 
-    `draw(rng, shape, level)` draws one `Change` for pictures [H, W, C] or vectors [n] of `shape`, with `rng` alone for
-    randomness; `level` is 1 to 5, or None for the severity `paper`. A `Drawn` is the simplest change.
+    `draw(rng, shape, level)` draws one `Change` for pictures [H, W, C] or vectors [n] of `shape`. All randomness must
+    come from `rng`. `level` is 1 to 5, or None for the severity `paper`. A `Drawn` is the simplest change.
     """
     _KINDS[name, on] = Kind(name, on, draw)
 
 
 def names(on: On = "picture") -> list[str]:
-    """All kinds for pictures, or for vectors, in the order in which they were registered."""
+    """All kinds for pictures or for vectors, in the order in which they were registered."""
     return [name for name, where in _KINDS if where == on]
 
 
 def find_kind(name: str, on: On = "picture") -> Kind:
-    """A kind by name; refuses an unknown one, and one that makes no sense for such observations."""
+    """The kind of this name. Unknown names, and kinds for other observations, raise a ConfigError."""
     if (name, on) in _KINDS:
         return _KINDS[name, on]
     elsewhere = {kind for kind, _ in _KINDS}
     if name in elsewhere:
         what = {"picture": "pictures", "vector": "vectors"}[on]
-        raise ConfigError(f"the shift {name!r} makes no sense for {what}; for them there are {', '.join(names(on))}")
-    near = difflib.get_close_matches(name, sorted(elsewhere), n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names(on))}"
+        raise ConfigError(f"the shift {name!r} makes no sense for {what}; choose one of {', '.join(names(on))}")
+    near = nearest(name, sorted(elsewhere))
+    hint = f"did you mean {near!r}?" if near else f"choose one of {', '.join(names(on))}"
     raise ConfigError(f"unknown shift {name!r}; {hint}")
 
 
 def as_level(severity: Severity | str) -> Level:
-    """`paper`, or 1 to 5 as a number or as text; refuses anything else."""
+    """The level of a severity: `paper`, or 1 to 5 as a number or as text. Anything else raises a ConfigError."""
     if severity == "paper":
         return None
     if isinstance(severity, bool) or str(severity) not in map(str, LEVELS):
@@ -89,16 +89,16 @@ def as_level(severity: Severity | str) -> Level:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """A change that stands still, as a function of the picture alone."""
+    """A change that does not move: a function of the picture alone."""
 
     apply: Callable[[Array], Array]
-    nbytes: int = 0  # of the planes that `apply` holds
+    nbytes: int = 0  # of the arrays that `apply` holds
 
     def __call__(self, seen: Array, t: int = 0) -> Array:
         return self.apply(seen).reshape(seen.shape)  # OpenCV drops the axis of a single channel
 
 
 def strength(rng: np.random.Generator, level: Level, strengths: tuple[float, ...]) -> float:
-    """That of a level; for `paper`, which gives no ranges for these kinds, uniform from level 1's to level 5's."""
+    """The strength of a level. The paper gives no ranges for these kinds: `paper` draws uniformly from level 1 to 5."""
     mild, strong = strengths[0], strengths[-1]
     return strengths[level - 1] if level else mild + (strong - mild) * rng.random()

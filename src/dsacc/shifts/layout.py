@@ -1,4 +1,4 @@
-"""Where the pictures are in an observation: grey or in colour, stacked or not, channels first or last."""
+"""Where the pictures are in an observation: grey or coloured, stacked or not, channels first or last."""
 
 from collections.abc import Callable
 
@@ -8,15 +8,15 @@ from gymnasium import spaces
 from dsacc.errors import ConfigError, EnvError
 from dsacc.system.types import Array
 
-SMALLEST = 16  # pixels a side
+SMALLEST = 16  # pixels per side
 
 
 class Layout:
-    """From observations of one shape to their pictures [N, H, W, C], oldest first, and back.
+    """Turns observations of one shape into pictures [N, H, W, C], oldest first, and back.
 
-    The short side is the channels, as everywhere in this package. One channel is a grey picture and three are a
-    coloured one; of more, a multiple of 3 is a stack of coloured pictures, and any other number one of grey pictures.
-    `channels` (1 or 3, of a picture) overrides that. An axis before them is a stack too, its newest picture last.
+    The short axis holds the channels, as everywhere in this package. One channel is a grey picture, three are a colour
+    picture. With more, a multiple of 3 is a stack of colour pictures, and any other number is a stack of grey pictures.
+    `channels` (1 or 3 per picture) overrides that. A fourth axis in front is a stack too, newest picture last.
 
     >>> Layout((84, 84, 12)).pictures
     (4, 84, 84, 3)
@@ -34,14 +34,14 @@ class Layout:
         else:
             height, width, total = frame
         if min(height, width) < SMALLEST:
-            raise ConfigError(f"pictures of {height}x{width} are too small for a shift; it needs {SMALLEST} px a side")
+            raise ConfigError(f"a shift needs at least {SMALLEST} pixels per side; these pictures are {height}x{width}")
         if channels is None:
             channels = 3 if total % 3 == 0 else 1
         if channels not in (1, 3) or total % channels:
-            raise ConfigError(f"channels is 1 or 3 and divides the {total} of the observation, so not {channels!r}")
+            raise ConfigError(f"channels must be 1 or 3 and divide the observation's {total}; {channels!r} does not")
         each = total // channels
         self.pictures = (stack * each, height, width, channels)
-        # Both orders have the pictures in front after a transpose of five axes.
+        # In both orders a transpose of five axes brings the pictures to the front.
         if first:
             self._apart, self._order = (stack, each, channels, height, width), (0, 1, 3, 4, 2)
         else:
@@ -54,44 +54,45 @@ class Layout:
         observation = np.asarray(observation)
         if observation.shape != self.shape or observation.dtype != np.uint8:
             raise EnvError(
-                f"an observation of shape {observation.shape} and type {observation.dtype} came where the space says "
-                f"{self.shape} of uint8"
+                f"the environment returned an observation of shape {observation.shape} and type {observation.dtype}, "
+                f"but its space says {self.shape} of uint8"
             )
         return np.array(observation.reshape(self._apart).transpose(self._order), order="C").reshape(self.pictures)
 
     def join(self, pictures: Array) -> Array:
-        """An observation of these pictures, in memory of its own."""
+        """The observation that these pictures make, in new memory."""
         return np.array(pictures.reshape(self._ordered).transpose(self._back), order="C").reshape(self.shape)
 
 
 def is_picture(space: spaces.Space[object]) -> bool:
-    """Whether a space holds pictures; False for vectors, and a refusal for what is neither."""
+    """True for a space of pictures, False for vectors. A space of anything else raises a ConfigError."""
     if not isinstance(space, spaces.Box):
-        raise ConfigError(f"a shift changes pictures and vectors, not observations of type {type(space).__name__}")
+        raise ConfigError(f"a shift can change pictures and vectors, not observations of type {type(space).__name__}")
     if space.dtype == np.uint8 and len(space.shape) in (2, 3, 4):
         return True
     if not np.issubdtype(space.dtype, np.floating) or not space.shape:
         raise ConfigError(
-            f"a shift changes pictures of uint8 and vectors of floats, not {space.shape} of {space.dtype}"
+            f"a shift can change pictures of uint8 and vectors of floats, not {space.dtype} of shape {space.shape}"
         )
     if len(space.shape) in (2, 3, 4) and (space.low == 0).all() and np.isin(space.high, (1, 255)).all():
         try:
             Layout(space.shape)
         except ConfigError:
             return False
-        raise ConfigError(f"a shift changes pictures of uint8, and these are of {space.dtype}; scale them after it")
+        raise ConfigError(f"a shift can change pictures of uint8, not {space.dtype}; scale pictures after the shift")
     return False
 
 
 def unit_scale(space: spaces.Box) -> Array:
-    """What makes an entry's range 2: half of it where it is known, else 1. A range of 1e4 and more is a way of saying
-    that there is none. [n] float64."""
+    """Half of each entry's range, so that dividing by it makes the range 2. [n] float64.
+
+    It is 1 where the range is not known, which includes ranges of 1e4 and more."""
     half = (space.high.astype(np.float64) - space.low.astype(np.float64)).reshape(-1) / 2
     return np.where((half > 0) & (half < 1e4), half, 1.0)
 
 
 def shift_vector(change: Callable[[Array], Array], x: Array, space: spaces.Box, scale: Array) -> Array:
-    """`change` in units of `scale`, cut off at the bounds of the space; an entry left alone comes back bit for bit."""
+    """Apply `change` in units of `scale`, and clip to the space. Entries that it leaves alone keep their exact bits."""
     flat = np.asarray(x).reshape(-1)
     unit = (flat / scale).astype(np.float32)
     changed = change(unit)

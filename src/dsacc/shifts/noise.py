@@ -1,6 +1,6 @@
-"""What weather is made of: noise of a given spectrum, gated dots, the blur of something that moves, seamless edges.
+"""The parts of weather: noise of a given spectrum, gated dots, motion blur, seamless edges.
 
-Each follows imgaug 0.4.0 in law, quirks included. Everything is drawn from the generator that is passed in.
+Each has the distribution of imgaug 0.4.0, quirks included. Everything is drawn from the generator that is passed in.
 """
 
 import math
@@ -15,14 +15,14 @@ Range = tuple[float, float]
 
 
 def upscale(grid: Array, size: tuple[int, int]) -> Array:
-    """Cubic interpolation to [H, W]; a grid of that size is left alone."""
+    """Cubic interpolation to [H, W]; a grid that already has that size is returned as it is."""
     height, width = size
     return grid if grid.shape == size else cv2.resize(grid, (width, height), interpolation=cv2.INTER_CUBIC)
 
 
 @lru_cache(maxsize=64)
 def _log_frequency(height: int, width: int) -> Array:
-    """log |f| [h, w], f the Euclidean distance from frequency zero on the torus; -inf stands in the first place."""
+    """log |f| [h, w], f being the distance from frequency zero on the torus; 0 at frequency zero itself."""
     y, x = np.arange(height), np.arange(width)
     squared = np.minimum(y, height - y)[:, None] ** 2 + np.minimum(x, width - x)[None, :] ** 2
     squared[0, 0] = 1
@@ -34,9 +34,9 @@ def _log_frequency(height: int, width: int) -> Array:
 def frequency_noise(rng: np.random.Generator, size: tuple[int, int], exponent: float, longest: int) -> Array:
     """n(x) = Re IFFT[ |f|^e z(f) ] scaled to [0, 1], with z = u (1 + i sin θ), u = r cos θ. [H, W] float32.
 
-    r ~ U[0, 1), θ ~ U[0, 2π) for each frequency; the zero frequency is left out. (That z is no proper polar form is the
-    tool's quirk; its factor max(h, w)^2 in r falls out with the scaling.) The noise is made with a longer side of
-    `longest`, no side below 4; if that is smaller than `size`, it is cut to 8 bits and upscaled.
+    r ~ U[0, 1) and θ ~ U[0, 2π) per frequency; frequency zero is left out. (That z is not a proper polar form is a
+    quirk of the tool. Its factor max(h, w)^2 in r cancels in the scaling.) The longer side of the noise is `longest`,
+    and no side is below 4. If that is smaller than `size`, the noise is cut to 8 bits and upscaled.
     """
     shrink = min(1.0, longest / max(size))
     height, width = (max(int(side * shrink), 4) for side in size)
@@ -56,11 +56,11 @@ def frequency_noise(rng: np.random.Generator, size: tuple[int, int], exponent: f
 
 
 def gated_dots(rng: np.random.Generator, size: tuple[int, int], scale: float, density: float, evenness: float) -> Array:
-    """Bright dots [H, W] uint8, denser here than there.
+    """Bright dots [H, W] uint8 of uneven density.
 
-    On a grid of `scale` times the size each cell is lit with probability `density`, at 255 (|b - 1/2| + 1/2) with
-    b ~ Beta(1/2, 1/2), rounded. That is dimmed by a gate in [0, 1]: 8x8 values of Beta(1, 1 - evenness), upscaled. The
-    grid is then upscaled, so that a smaller scale gives bigger dots.
+    The grid has `scale` times the size. Each cell is lit with probability `density`, at 255 (|b - 1/2| + 1/2) with
+    b ~ Beta(1/2, 1/2), rounded. A gate in [0, 1] dims it: 8x8 values of Beta(1, 1 - evenness), upscaled. The grid is
+    then upscaled, so a smaller scale gives bigger dots.
     """
     cells = tuple(max(1, int(side * scale)) for side in size)
     lit = np.flatnonzero(rng.random(math.prod(cells), dtype=np.float32) < density)
@@ -73,10 +73,10 @@ def gated_dots(rng: np.random.Generator, size: tuple[int, int], scale: float, de
 
 
 def streak(length: int, angle: float) -> Array:
-    """The kernel of a fall, as a correlation: a ramp from 1 down to 0, top to bottom, turned clockwise by `angle`
-    degrees, of sum one. [k, k], k = `length` made odd and at least 3.
+    """The motion blur of a fall, as a correlation kernel. [k, k] with sum 1; k is `length`, made odd and at least 3.
 
-    A dot becomes a streak that is brightest at its lower end. Ramp and turned ramp are cut to 8 bits as in the tool.
+    It is a ramp from 1 at the top to 0 at the bottom, turned clockwise by `angle` degrees. A dot becomes a streak that
+    is brightest at its lower end. The ramp is cut to 8 bits before and after the turn, as in the tool.
     """
     k = max(length, 3) | 1
     ramp = np.zeros((k, k), np.uint8)
@@ -89,18 +89,18 @@ def streak(length: int, angle: float) -> Array:
 
 @lru_cache(maxsize=256)
 def _padded(side: int, margin: int, reach: int) -> Array:
-    """Where each place of a padded axis comes from: mirrored for `margin` places, then wrapped round for `reach`."""
-    place = np.arange(-reach, side + 2 * margin + reach) % (side + 2 * margin) - margin
-    place = (side - 1) - np.abs((side - 1) - place % (2 * (side - 1)))
-    place.setflags(write=False)
-    return place
+    """The source index of each place of a padded axis: mirrored for `margin` places, then wrapped for `reach`."""
+    index = np.arange(-reach, side + 2 * margin + reach) % (side + 2 * margin) - margin
+    index = (side - 1) - np.abs((side - 1) - index % (2 * (side - 1)))
+    index.setflags(write=False)
+    return index
 
 
 def blur_by_fall(dots: Array, kernel: Array | None, margin: tuple[int, int]) -> Array:
-    """Correlate [H, W] with a kernel, on the torus [H + 2 my, W + 2 mx] whose margin mirrors the edges.
+    """Correlate [H, W] with a kernel on the torus [H + 2 my, W + 2 mx], whose margin mirrors the edges.
 
-    The middle is the correlation with mirrored edges, as in the tool, since the kernel reaches no further than the
-    margin; and the whole has no seam: what leaves it at one side enters at the other, streaks uncut.
+    The middle equals the tool's correlation with mirrored edges, because the kernel reaches no further than the margin.
+    The whole has no seam: what leaves it on one side enters on the other, streaks uncut.
     """
     (height, width), (my, mx) = dots.shape, margin
     if kernel is None:
@@ -116,7 +116,7 @@ def blur_by_fall(dots: Array, kernel: Array | None, margin: tuple[int, int]) -> 
 
 
 def bridge(plane: Array, width: int) -> Array:
-    """A plane [H, W] made endless sideways: `width` columns more, from the mirrored right edge to the left one's."""
+    """Make a plane [H, W] repeat sideways: `width` more columns blend its mirrored right edge into its left edge."""
     right = cv2.copyMakeBorder(plane, 0, 0, 0, width, cv2.BORDER_REFLECT_101)
     left = cv2.copyMakeBorder(plane, 0, 0, width, 0, cv2.BORDER_REFLECT_101)[:, :width]
     share = np.linspace(0, 1, width + 2, dtype=plane.dtype)[1:-1]
@@ -125,5 +125,5 @@ def bridge(plane: Array, width: int) -> Array:
 
 
 def cut(values: Array) -> Array:
-    """To 8 bits, as the tool does it: values outside to the nearest, fractions dropped."""
+    """To 8 bits as in the tool: values are clipped, fractions dropped."""
     return np.clip(values, 0, 255).astype(np.uint8)

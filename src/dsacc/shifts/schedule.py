@@ -1,35 +1,32 @@
-"""Which change meets which frame: a matter of the seeds and the number of the frame, and of nothing an agent does."""
+"""Which change is applied to which frame: decided by the seeds and the frame's number, never by what an agent does."""
 
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
 from dsacc.errors import ConfigError
 from dsacc.shifts.bank import Bank
-from dsacc.system.types import Array
-
-Mode = Literal["independent", "frozen", "falling"]
-MODES: tuple[str, ...] = get_args(Mode)  # new each frame, one an episode, one an episode that falls or drifts
+from dsacc.system.types import MODES, Array
 
 
 class Schedule:
-    """Changes of a bank in the order of the frames that they meet.
+    """Picks a change from a bank for each frame.
 
-    - `independent`: a new one for each frame, as the paper's tool does it.
-    - `frozen`: one an episode.
-    - `falling`: one an episode, in which snow and rain fall and fog drifts from frame to frame.
+    - `independent`: a new one per frame, as in the paper's tool.
+    - `frozen`: one per episode.
+    - `falling`: one per episode, in which snow and rain fall and fog drifts from frame to frame.
     """
 
     def __init__(self, bank: Bank, mode: str, seed: int) -> None:
         if mode not in MODES:
-            raise ConfigError(f"mode is {', '.join(MODES[:-1])} or {MODES[-1]}, not {mode!r}")
+            raise ConfigError(f"mode must be {', '.join(MODES[:-1])} or {MODES[-1]}, not {mode!r}")
         self.bank, self.mode = bank, mode
         self._seeds, self._episode = [int(seed)], 0
         self._seed = int(seed)
         self._begin()
 
     def begin(self, seed: int | None) -> None:
-        """A new episode: of the seed that resets the environment, or the next one after it."""
+        """Start an episode: with the seed that resets the environment, or as the next one after it."""
         if seed is None:
             self._episode += 1
         else:
@@ -43,9 +40,9 @@ class Schedule:
         self._one = int(self._rng.integers(len(self.bank)))
 
     def next(self, count: int = 1) -> list[tuple[int, int]]:
-        """For an observation of `count` pictures, oldest first: which member of the bank, and its age in frames.
+        """The member of the bank and its age in frames for each of an observation's `count` pictures, oldest first.
 
-        All are drawn, also where only the newest is needed, so that no later frame depends on that.
+        All are drawn even where only the newest is needed, so that later frames do not depend on that.
         """
         self._frame += 1
         if self.mode == "independent":

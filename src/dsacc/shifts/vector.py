@@ -1,20 +1,20 @@
-"""Shifts of a vector: what a worn or broken sensor gives.
+"""Shifts of vectors: what a worn or broken sensor returns.
 
-A change works in units in which each entry's range is 2 (`Shift` divides by half the range of the space where that is
-known, and multiplies again), so that one level is as strong for an angle as for a position. Zero stays zero.
+A change works in units in which the range of each entry is 2. `Shift` divides by half the range that the space gives,
+where it is known, and multiplies afterwards. So a level is as strong for an angle as for a position. Zero stays zero.
 """
 
 import numpy as np
 
 from dsacc.shifts.kinds import Change, Drawn, Level, register, strength
 
-NOISE = (0.02, 0.05, 0.1, 0.2, 0.4)  # standard deviation, in halves of an entry's range
-DROPOUT = (0.05, 0.1, 0.2, 0.35, 0.5)  # chance of an entry to be lost
-BIAS = (0.02, 0.05, 0.1, 0.2, 0.4)  # in halves of an entry's range
+NOISE = (0.02, 0.05, 0.1, 0.2, 0.4)  # standard deviation, in units of half an entry's range
+DROPOUT = (0.05, 0.1, 0.2, 0.35, 0.5)  # probability that an entry is lost
+BIAS = (0.02, 0.05, 0.1, 0.2, 0.4)  # in units of half an entry's range
 
 
 def gaussian_noise(rng: np.random.Generator, shape: tuple[int, ...], level: Level) -> Change:
-    """Normal noise on each entry; a new one each frame in the mode `independent`."""
+    """Normal noise on each entry; drawn again for each frame in the mode `independent`."""
     noise = rng.standard_normal(shape, np.float32) * np.float32(strength(rng, level, NOISE))
     return Drawn(lambda seen: seen + noise, noise.nbytes)
 
@@ -26,7 +26,7 @@ def dropout(rng: np.random.Generator, shape: tuple[int, ...], level: Level) -> C
 
 
 def bias(rng: np.random.Generator, shape: tuple[int, ...], level: Level) -> Change:
-    """Every entry too high or too low by the same amount; in the modes `frozen` and `falling` for a whole episode."""
+    """Every entry reads too high or too low by the same amount; for a whole episode in modes `frozen` and `falling`."""
     offset = rng.choice(np.array([-1, 1], np.float32), shape) * np.float32(strength(rng, level, BIAS))
     return Drawn(lambda seen: seen + offset, offset.nbytes)
 

@@ -1,12 +1,12 @@
-"""Snow, rain and fog as imgaug 0.4.0 draws them (`Snowflakes`, `Rain`, `Fog`), to the same distribution.
+"""Snow, rain and fog with the distribution of imgaug 0.4.0 (`Snowflakes`, `Rain`, `Fog`).
 
-A draw is reduced once to two planes, and then costs some 0.05 ms a picture; all channels get the same weather. At
-level None every parameter comes from the tool's default range. Levels 1 to 5 fix fog's density, and the number and
-density of the layers of snow and rain, and draw the rest.
+A draw is reduced once to two planes and then takes about 0.05 ms per picture. All channels get the same weather. At
+level None every parameter comes from the tool's default range. Levels 1 to 5 fix the density of fog, and the number and
+density of the layers of snow and rain; the rest is drawn.
 
-The tool's own layers are deep copies that start on the same random numbers: freshly made, it lays the same layer up to
-three times over itself (median level of snow on black: 10 of 255), and only with use do the copies drift apart (15).
-Here layers are independent, as they are in the long run there.
+The tool's layers are deep copies that start with the same random numbers. A new one lays the same layer up to three
+times over itself (median level of snow on black: 10 of 255); the copies only drift apart with use (15). Here layers are
+independent, as they are there in the long run.
 """
 
 import math
@@ -20,15 +20,15 @@ from dsacc.shifts.kinds import LEVELS, Change, Level, register
 from dsacc.shifts.noise import Range, blur_by_fall, bridge, cut, frequency_noise, gated_dots, streak, upscale
 from dsacc.system.types import Array
 
-Velocity = tuple[float, float]  # rows and columns a frame; positive is down and to the right
+Velocity = tuple[float, float]  # rows and columns per frame; positive is down and to the right
 
 
 @dataclass(frozen=True, eq=False)
 class _Planes:
-    """Two planes [2, H + .., W + ..] without a seam, of which the picture sees a window [H, W].
+    """Two planes [2, H + .., W + ..] without a seam; the picture sees a window [H, W] of them.
 
-    At t = 0 the window stands at `origin`; by t the weather has moved by round(t velocity), that is, the window has
-    moved the other way, round the torus.
+    At t = 0 the window is at `origin`. At time t the weather has moved by round(t velocity): the window has moved the
+    opposite way around the torus.
     """
 
     planes: Array
@@ -40,7 +40,7 @@ class _Planes:
         return self.planes.nbytes
 
     def window(self, shape: tuple[int, ...], t: int) -> tuple[Array, Array]:
-        """Both planes as the picture meets them at time t, [H, W, C] each; for C = 1 perhaps views: read only."""
+        """Both planes as the picture meets them at time t, [H, W, C] each. They may be views: do not write to them."""
         (height, width, channels), (rows, columns) = shape, self.planes.shape[1:]
         top, left = (
             int(o - round(v * t)) % n for o, v, n in zip(self.origin, self.velocity, (rows, columns), strict=True)
@@ -59,7 +59,7 @@ class _Planes:
 
 
 class _Veil(_Planes):
-    """x -> (x A + B) >> 8 in 16 bits: a picture behind something half transparent."""
+    """x -> (x A + B) >> 8 in 16 bits: a picture behind something translucent."""
 
     def __call__(self, seen: Array, t: int = 0) -> Array:
         a, b = self.window(seen.shape, t)
@@ -70,7 +70,7 @@ class _Veil(_Planes):
 
 
 class _Flakes(_Planes):
-    """x -> max(min(x + S, 255), M) in 8 bits: a picture with a glow added, and flakes in front."""
+    """x -> max(min(x + S, 255), M) in 8 bits: a picture with a glow added and flakes in front."""
 
     def __call__(self, seen: Array, t: int = 0) -> Array:
         s, m = self.window(seen.shape, t)
@@ -82,10 +82,10 @@ def fog(rng: np.random.Generator, shape: tuple[int, ...], level: Level = None) -
     """out = (1 - a) x + a i, with opacity a and intensity i [H, W] from noise n of spectrum |f|^e.
 
     i = clip(g + m (2 n₁ - 1) / 5, 0, 255), g an upscaled 8x8 grid of N(m, 2), m ~ U(220, 255), e₁ ~ U(-2, -1.5);
-    a = clip((a₀ + 0.3 n₂)^0.9 d, 0, 1), a₀ ~ U(0.7, 0.9), e₂ ~ U(-4, -2), n₂ of 2 to 8 pixels (the tool makes that 4 at
-    least), upscaled; density d ~ U(0.4, 0.9), or from 0.4 at level 1 to 0.9 at level 5.
+    a = clip((a₀ + 0.3 n₂)^0.9 d, 0, 1), a₀ ~ U(0.7, 0.9), e₂ ~ U(-4, -2), n₂ of 2 to 8 pixels (the tool makes it at
+    least 4), upscaled; density d ~ U(0.4, 0.9), or from 0.4 at level 1 to 0.9 at level 5.
 
-    Moving, it drifts to the left or to the right by 0.2 to 0.6 % of the width a frame.
+    In the mode `falling` it drifts left or right by 0.2 to 0.6 % of the width per frame.
     """
     size = shape[0], shape[1]
     mean, least = rng.uniform(220, 255), rng.uniform(0.7, 0.9)
@@ -102,16 +102,16 @@ def fog(rng: np.random.Generator, shape: tuple[int, ...], level: Level = None) -
 
 @dataclass(frozen=True)
 class _Fall:
-    """From which ranges a layer of falling things is drawn."""
+    """The ranges from which a layer of falling things is drawn."""
 
     density: Range  # share of the cells that are lit
-    evenness: Range  # 1 is as dense everywhere
+    evenness: Range  # 1 is equally dense everywhere
     size: Range  # 1 - size is the scale of the grid
-    speed: Range  # length of the blur, and of the way in a frame, as a share of the longer side
+    speed: Range  # length of the blur and distance per frame, as a share of the longer side
     tilt: float  # degrees to either side
 
     def at(self, level: Level, rng: np.random.Generator) -> tuple[int, "_Fall"]:
-        """How many layers, and from which ranges."""
+        """How many layers there are, and their ranges."""
         if not level:
             return int(rng.integers(1, 4)), self
         density = _at(self.density, level)
@@ -123,9 +123,9 @@ class _Fall:
         return reach, min(reach, math.ceil(reach * math.sin(math.radians(self.tilt))) + 1)
 
     def layer(self, rng: np.random.Generator, size: tuple[int, int], sigma: float) -> tuple[Array, float, Velocity]:
-        """Streaked dots v [H + 2 my, W + 2 mx] uint8, the speed and the velocity.
+        """Streaked dots v [H + 2 my, W + 2 mx] uint8, their speed and their velocity.
 
-        The Gaussian blur comes before the streaks (none for sigma 0); streaks of one pixel or less are none.
+        A Gaussian blur comes before the streaks, unless sigma is 0. Streaks of one pixel or less are left out.
         """
         dots = gated_dots(
             rng, size, 1 - rng.uniform(*self.size), rng.uniform(*self.density), rng.uniform(*self.evenness)
@@ -145,14 +145,14 @@ RAIN = _Fall(density=(0.03, 0.14), evenness=(0.8, 1.0), size=(0.01, 0.02), speed
 
 
 def snow(rng: np.random.Generator, shape: tuple[int, ...], level: Level = None) -> Change:
-    """One to three layers x -> max(min(x + s, 255), m), one after the other, are one: S' = min(S + s, 255),
-    M' = max(min(M + s, 255), m). Bit for bit, because the tool cuts to 8 bits after each step.
+    """One to three layers x -> max(min(x + s, 255), m) in turn, which equal a single one.
 
-    From the streaked dots v: w = 255 (v / 255)^(1 + 2 c) cut to 8 bits, c = 1 - U(0.4, 0.8), times 1 + 5 c;
+    S' = min(S + s, 255) and M' = max(min(M + s, 255), m) combine two bit for bit: the tool cuts to 8 bits after each
+    step. From the streaked dots v: w = 255 (v / 255)^(1 + 2 c) cut to 8 bits, c = 1 - U(0.4, 0.8), times 1 + 5 c;
     s = (0.1 + 20 speed) w, m = (1 + 20 speed) w. Before the streaks the dots are blurred by a Gaussian of
     sigma = clip(max(H, W) U(1e-4, 1e-3), 0.5, 3.75).
 
-    Moving, it falls along the streaks, in a frame as far as they are long: the mean over the layers.
+    In the mode `falling` it moves along the streaks by their length per frame, averaged over the layers.
     """
     size = shape[0], shape[1]
     count, fall = SNOW.at(level, rng)
@@ -169,13 +169,14 @@ def snow(rng: np.random.Generator, shape: tuple[int, ...], level: Level = None) 
 
 
 def rain(rng: np.random.Generator, shape: tuple[int, ...], level: Level = None) -> Change:
-    """One to three layers x -> (1 - a) x + a c, a = min(1.3 v / 255, 1) of the streaked dots v, are one affine map.
+    """One to three layers x -> (1 - a) x + a c in turn, which equal one affine map; a = min(1.3 v / 255, 1).
 
-    The colour c is 240; the tool takes 110 + (130 mod q), q the sum of the first 1000 values of v (of all channels),
-    which is another number only where q <= 130: hardly any rain at the top. It cuts to 8 bits after each layer, so the
-    one map differs by up to 3 levels; on black by none, since B is held to what the layers make of black.
+    v are the streaked dots. The colour c is 240. The tool takes 110 + (130 mod q), q being the sum of the first 1000
+    values of v (over all channels). That differs from 240 only where q <= 130: hardly any rain at the top. The tool
+    cuts to 8 bits after each layer, so a single map differs by up to 3 levels. On black it does not differ, because B
+    is kept to what the layers make of black.
 
-    Moving, it falls along the streaks, in a frame as far as they are long: the mean over the layers.
+    In the mode `falling` it moves along the streaks by their length per frame, averaged over the layers.
     """
     size = shape[0], shape[1]
     count, fall = RAIN.at(level, rng)
@@ -192,9 +193,9 @@ def rain(rng: np.random.Generator, shape: tuple[int, ...], level: Level = None) 
 
 
 def _veils(layers: Sequence[tuple[Array, Array | int]]) -> Array:
-    """Layers x -> (1 - a) x + a c, in turn, as A and B of x -> (x A + B) >> 8. float32 -> [2, ...] uint16.
+    """Layers x -> (1 - a) x + a c in turn, as A and B of x -> (x A + B) >> 8. float32 -> [2, ...] uint16.
 
-    Held to what layers that are each cut to 8 bits make of black; x A + B stays below 2^16.
+    Black becomes what it becomes under layers that are each cut to 8 bits. x A + B stays below 2^16.
     """
     keep: Array = np.ones_like(layers[0][0])
     add = np.zeros_like(keep)
@@ -206,7 +207,7 @@ def _veils(layers: Sequence[tuple[Array, Array | int]]) -> Array:
 
 
 def _flakes(layers: Sequence[tuple[Array, Array]]) -> Array:
-    """Layers x -> max(min(x + s, 255), m), in turn, as S and M of one. uint8 -> [2, ...] uint8."""
+    """Layers x -> max(min(x + s, 255), m) in turn, as S and M of a single one. uint8 -> [2, ...] uint8."""
     sums, most = layers[0]
     for s, m in layers[1:]:
         sums, most = cv2.add(sums, s), cv2.max(cv2.add(most, s), m)
@@ -214,7 +215,7 @@ def _flakes(layers: Sequence[tuple[Array, Array]]) -> Array:
 
 
 def _at(bounds: Range, level: int) -> float:
-    """A level's place between the mildest and the strongest value."""
+    """The value of a level, from the lower bound at level 1 to the upper bound at level 5."""
     return bounds[0] + (bounds[1] - bounds[0]) * (level - LEVELS[0]) / (LEVELS[-1] - LEVELS[0])
 
 

@@ -1,8 +1,8 @@
-"""`Shift`: any environment, with its observations changed."""
+"""`Shift`: a wrapper that changes what an environment shows."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
@@ -12,30 +12,29 @@ from dsacc.errors import ConfigError, RunError
 from dsacc.shifts.bank import SIZE, UNKEPT, bank
 from dsacc.shifts.kinds import Severity, as_level, find_kind
 from dsacc.shifts.layout import Layout, is_picture, shift_vector, unit_scale
-from dsacc.shifts.schedule import Mode, Schedule
-from dsacc.system.types import Array
+from dsacc.shifts.schedule import Schedule
+from dsacc.system.types import WHERE, Array, Mode, Where
 
-Where = Literal["screen", "observation"]
 Env = gym.Env[Any, Any]
 
 
 class Shift(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
-    """What the agent sees, changed: weather, light and noise for pictures, noise and faults for vectors.
+    """Changes what the agent sees: weather, light and noise for pictures, noise and faults for vectors.
 
-    - `kind`: one of `dsacc.shifts.names()`, or of `names("vector")` for observations of floats.
-    - `severity`: `paper`, the ranges of the paper's tool, or 1 to 5.
-    - `mode`: `independent` draws anew each frame, `frozen` once an episode, `falling` once an episode with what falls
-      or drifts moving on from frame to frame.
-    - `seed` and the seed of `reset` together fix the weather, whatever the agent does. A reset without a seed goes on
-      to the next weather after the last.
-    - `where`: `screen` changes the full screen in colour before it is made small, where the environment has a `lens`
-      for it (our Atari; there it is the default); `observation` changes what the environment gives.
-    - `channels`, 1 or 3, says how many of an observation's channels are one picture, where their number does not.
+    - `kind`: one of `dsacc.shifts.names()`, or one of `names("vector")` for observations of floats.
+    - `severity`: `paper` (the ranges of the paper's tool), or 1 to 5.
+    - `mode`: `independent` makes a new draw per frame, `frozen` one per episode. `falling` makes one per episode, and
+      what falls or drifts moves from frame to frame.
+    - `seed` and the seed of `reset` together fix the weather, whatever the agent does. A reset without a seed moves on
+      to the next weather.
+    - `where`: `screen` changes the full colour screen before it is made small. That needs an environment with a `lens`,
+      such as our Atari, where it is the default. `observation` changes what the environment returns.
+    - `channels`: 1 or 3, how many channels of an observation make one picture, if their number does not tell.
 
-    Pictures are uint8, from 16 px, [H, W], [H, W, C], [C, H, W] or a stack of these, newest last. In a stack that
-    slides by one a step each picture keeps its weather; in any other, equal pictures share theirs.
+    Pictures are uint8 with at least 16 pixels per side: [H, W], [H, W, C], [C, H, W] or a stack of these, newest last.
+    In a stack that slides by one per step, each picture keeps its weather. In any other stack, equal pictures share it.
 
-    `render()` shows what the agent sees, unless the environment draws into a window of its own (`human`).
+    `render()` shows what the agent sees, unless the environment draws into its own window (`human`).
 
     >>> import dsacc
     >>> env = Shift(dsacc.make_env("dsacc/Catch-v0"), "gaussian_noise", severity=3, seed=1)
@@ -62,13 +61,13 @@ class Shift(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
         base: Any = env.unwrapped
         if where is None:
             where = "screen" if hasattr(base, "lens") else "observation"
-        if where not in ("screen", "observation"):
-            raise ConfigError(f"where is 'screen' or 'observation', not {where!r}")
+        if where not in WHERE:
+            raise ConfigError(f"where must be 'screen' or 'observation', not {where!r}")
         if where == "screen" and not hasattr(base, "lens"):
-            raise ConfigError(f"{type(base).__name__} does not show its screen; use where='observation'")
+            raise ConfigError(f"{type(base).__name__} gives no access to its screen; use where='observation'")
         self.where = where
         self._layout: Layout | None = None
-        self._raw = self._shifted = np.zeros(0, np.uint8)  # the pictures of the last observation, as given and as shown
+        self._raw = self._shifted = np.zeros(0, np.uint8)  # pictures of the last observation, as given and as shown
         size = SIZE
         if where == "screen":
             on_picture, shape = True, base.screen().shape
@@ -80,7 +79,7 @@ class Shift(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
             self._scale = unit_scale(self._space)
             shape, size = self._scale.shape, UNKEPT
         if channels is not None and self._layout is None:
-            raise ConfigError("channels is for pictures in an observation, and plays no part here")
+            raise ConfigError("channels only applies to pictures in an observation; leave it out here")
         found, level = find_kind(kind, "picture" if on_picture else "vector"), as_level(severity)
         self._schedule = Schedule(bank(found, level, shape, seed, size), mode, seed)
         self._settings = {"kind": kind, "severity": level or "paper", "mode": mode, "seed": int(seed), "where": where}
@@ -101,13 +100,12 @@ class Shift(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
         if self._layout is None or self.env.render_mode not in (None, "rgb_array"):
             return self.env.render()
         if not len(self._raw):
-            raise gym.error.ResetNeeded("there is nothing to render before the first reset")
+            raise gym.error.ResetNeeded("there is nothing to render yet; call reset() first")
         return np.broadcast_to(self._shifted[-1], (*self._shifted.shape[1:3], 3)).copy()
 
     @contextmanager
     def _through_the_lens(self) -> Iterator[None]:
-        """Our change before the eye of the environment for the time of one call. A shift around this one comes after
-        it, and the environment itself is left as it was."""
+        """Set the environment's lens to our change for one call. A shift around this one is applied after it."""
         if self.where != "screen":
             yield
             return
@@ -134,7 +132,7 @@ class Shift(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
         raw = self._layout.split(observation)
         picks = self._schedule.next(len(raw))
         shifted = np.empty_like(raw)
-        if len(self._raw) and np.array_equal(raw[:-1], self._raw[1:]):  # all or none: a still picture proves nothing
+        if len(self._raw) and np.array_equal(raw[:-1], self._raw[1:]):  # all of them: one still picture proves nothing
             shifted[:-1] = self._shifted[1:]
             shifted[-1] = self._schedule.apply(picks[-1], raw[-1])
         else:
@@ -150,7 +148,7 @@ class Shift(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     # --- saving ---
 
     def state(self) -> dict[str, Any]:
-        """All that the next pictures depend on, beside the environment's own state."""
+        """Everything that the next pictures depend on, apart from the environment's own state."""
         return {
             "settings": dict(self._settings),
             "schedule": self._schedule.state(),
@@ -159,8 +157,8 @@ class Shift(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` gave, with the same settings."""
+        """Continue from what `state` returned, with the same settings."""
         if state["settings"] != self._settings:
-            raise RunError(f"the saved state is of the shift {state['settings']}, and not of {self._settings}")
+            raise RunError(f"the saved state belongs to the shift {state['settings']}, not to {self._settings}")
         self._schedule.load_state(state["schedule"])
         self._raw, self._shifted = state["raw"].copy(), state["shifted"].copy()

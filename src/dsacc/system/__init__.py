@@ -1,1 +1,1 @@
-"""What any program needs, and nothing of reinforcement learning."""
+"""What any program needs: files, memory, threads, processes, text. Nothing about reinforcement learning."""

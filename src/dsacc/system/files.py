@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and read only if nothing about them is odd."""
+"""Files that are written completely or not at all, and read only if they are regular files."""
 
 import errno
 import hashlib
@@ -18,16 +18,16 @@ def sha256(data: bytes) -> str:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """All of the bytes, or the file as it was; on the disk when this returns."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Write all of the bytes or leave the file as it was. The data is on disk when this returns."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            write_synced(beside, data)
-            os.replace(beside, path)
+            write_synced(temporary, data)
+            os.replace(temporary, path)
             sync_folder(path.parent)
         finally:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
     except OSError as error:
         raise disk_error(error, path, len(data)) from error
 
@@ -40,7 +40,7 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """A rename is on the disk only once its folder is."""
+    """Write a folder to disk: a rename is only safe once its folder is."""
     if os.name != "posix":
         return
     handle = os.open(path, os.O_RDONLY)
@@ -51,19 +51,19 @@ def sync_folder(path: Path) -> None:
 
 
 def disk_error(error: OSError, path: Path, needed: int) -> RunError:
-    """A sentence for a write that failed; on a full disk it says how much is needed."""
+    """The error for a write that failed. For a full disk it says how much space is needed."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         folder = next(p for p in path.parents if p.exists())
         free = shutil.disk_usage(folder).free
         return RunError(
-            f"the disk of {path} is full: {size(needed)} are needed and {size(free)} are free; make room and give the "
-            "same command again, nothing that was saved is lost"
+            f"the disk of {path} is full: {size(needed)} are needed and {size(free)} are free; free some space and run "
+            "the same command again, nothing that was saved is lost"
         )
     return RunError(f"{path} cannot be written ({error.strerror or error})")
 
 
 def read_file(path: Path) -> bytes:
-    """The bytes of a regular file; a link, a device or anything else is refused."""
+    """The bytes of a regular file. A link, a device or anything else raises a RunError."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
         with os.fdopen(handle, "rb") as file:
@@ -75,7 +75,7 @@ def read_file(path: Path) -> bytes:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object, or a sentence."""
+    """The JSON object in a file. Anything else raises a RunError."""
     return parse_json(read_file(path), path)
 
 
@@ -85,5 +85,5 @@ def parse_json(data: bytes, path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise RunError(f"{path} cannot be read as JSON ({error})") from error
     if not isinstance(content, dict):
-        raise RunError(f"{path} does not hold a JSON object")
+        raise RunError(f"{path} does not contain a JSON object")
     return content

@@ -1,4 +1,4 @@
-"""Python modules that a user names on the command line, looked for in the current folder too."""
+"""Python modules that a user names on the command line; the current folder is searched too."""
 
 import importlib
 import sys
@@ -12,7 +12,7 @@ from dsacc.errors import BadInput, ConfigError, first_line
 
 @contextmanager
 def current_folder() -> Iterator[None]:
-    """Modules of the current folder can be imported, as with `python file.py`; an installed command leaves it out."""
+    """Allow imports from the current folder, as with `python file.py`. An installed command does not search it."""
     here = str(Path.cwd())
     sys.path.insert(0, here)
     try:
@@ -22,7 +22,7 @@ def current_folder() -> Iterator[None]:
 
 
 def import_here(name: str, absent: str, kind: type[BadInput] = ConfigError) -> ModuleType:
-    """Import a module, which runs it. An error of this kind says why it cannot be: `absent` where there is none."""
+    """Import a module, which runs its code. Failures raise `kind`, with the message `absent` if there is no module."""
     try:
         with current_folder():
             return importlib.import_module(name)

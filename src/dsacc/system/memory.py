@@ -1,4 +1,4 @@
-"""How much memory is free, how much this process has, and whether it keeps what it freed."""
+"""How much memory is free, how much this process uses, and whether it keeps what it frees."""
 
 import ctypes
 import sys
@@ -11,12 +11,12 @@ _MB = 2**20
 
 
 def keep_freed_memory() -> bool:
-    """Keep freed blocks of up to 32 MB for the next update. For whole processes: `dsacc train`, an experiment's task.
+    """Keep freed blocks of up to 32 MB for the next update. It affects the whole process (`dsacc train`, a task).
 
     By default glibc returns large blocks to the system as soon as they are free, and each update asks for them again:
-    more than a thousand page faults per agent step, an eighth of its time. A replay's arrays are larger than 32 MB, so
-    they still go back when they are done with. Returns whether the C library has such settings; others (macOS, Windows,
-    musl) are left as they are.
+    more than a thousand page faults per agent step, an eighth of its time. The arrays of a replay exceed 32 MB, so they
+    are still returned. The result is True if the C library has these settings; others (macOS, Windows, musl) are left
+    as they are.
     """
     if not sys.platform.startswith("linux"):
         return False
@@ -29,12 +29,12 @@ def keep_freed_memory() -> bool:
 
 
 def free_memory() -> int:
-    """Bytes that this process can still take: the machine's, or its container's if that is less."""
+    """Bytes that this process can still allocate: what the machine has free, or its container if that is less."""
     return min(int(psutil.virtual_memory().available), _container_memory())
 
 
 def _container_memory() -> int:
-    """What a control group leaves, by version 2 or 1 of its files; a huge number where there is no limit."""
+    """What a control group (version 2 or 1) leaves free; a huge number if there is no limit."""
     root = Path("/sys/fs/cgroup")
     files = [("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")]
     for limit, used in files:
@@ -46,5 +46,5 @@ def _container_memory() -> int:
 
 
 def resident_memory() -> int:
-    """Bytes of this process that are in memory now."""
+    """Bytes of memory that this process uses now."""
     return int(psutil.Process().memory_info().rss)

@@ -1,4 +1,4 @@
-"""Nested state as plain data, and arrays as the bytes of a safetensors file. No pickle is needed."""
+"""Nested state as JSON data and arrays, and both as the bytes of a safetensors file. No pickle."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -14,11 +14,11 @@ from dsacc.errors import EnvError, RunError
 from dsacc.system.types import Array
 
 Arrays = dict[str, Array]
-MAX_HEADER = 16 * 2**20  # bytes; ours have a few thousand
+MAX_HEADER = 16 * 2**20  # bytes; our headers have a few thousand
 
 
 def flatten(state: Any) -> tuple[Arrays, Any]:
-    """All arrays, copied, by a name (for safetensors), and a skeleton for JSON with that name in an array's place."""
+    """Split nested state into arrays by name (copies, for safetensors) and JSON data that refers to these names."""
     arrays: Arrays = {}
 
     def flat(x: Any) -> Any:
@@ -32,7 +32,7 @@ def flatten(state: Any) -> tuple[Arrays, Any]:
         if kind in (float, np.str_, tuple):  # JSON has no infinities
             return {f"${kind.__name__}": flat(list(x)) if kind is tuple else str(x)}
         dtype = x.dtype if kind is np.ndarray or isinstance(x, np.generic) else np.dtype(object)
-        if dtype.kind not in "biuf" or dtype.itemsize > 8 or not dtype.isnative:  # safetensors holds no others
+        if dtype.kind not in "biuf" or dtype.itemsize > 8 or not dtype.isnative:  # safetensors has no others
             raise EnvError(f"a value of type {kind.__name__} ({dtype}) cannot be saved")
         name = f"array{len(arrays)}"
         arrays[name] = np.array(x, order="C")
@@ -42,7 +42,7 @@ def flatten(state: Any) -> tuple[Arrays, Any]:
 
 
 def unflatten(arrays: Arrays, plain: Any) -> Any:
-    """The exact inverse of `flatten`, with new arrays."""
+    """The exact inverse of `flatten`; arrays are copied."""
     if type(plain) is list:
         return [unflatten(arrays, x) for x in plain]
     if type(plain) is not dict:
@@ -67,13 +67,13 @@ _MARKS: dict[str, Callable[[Any, Arrays], Any]] = {
 
 
 def pack_arrays(arrays: Mapping[str, Array], header: Mapping[str, Any]) -> bytes:
-    """Arrays and plain data as the bytes of a safetensors file; the same input gives the same bytes."""
+    """Arrays and JSON data as the bytes of a safetensors file; the same input gives the same bytes."""
     ordered = {name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)}
-    return bytes(save_arrays(ordered, {"dsacc": json.dumps(header)}))  # an order of keys is part of the data
+    return bytes(save_arrays(ordered, {"dsacc": json.dumps(header)}))  # not sorted: the order of keys is data
 
 
 def unpack_arrays(data: bytes, path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
-    """The inverse. safetensors checks the layout; the header is looked at only after that."""
+    """The inverse of `pack_arrays`. The header is read only after safetensors has checked the layout."""
     try:
         if int.from_bytes(data[:8], "little") > MAX_HEADER:
             raise ValueError("its header is too long")
@@ -84,5 +84,5 @@ def unpack_arrays(data: bytes, path: Path) -> tuple[dict[str, Array], dict[str, 
         if not isinstance(header, dict):
             raise ValueError("its header is not an object")
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise RunError(f"{path.name} is damaged, or not ours: {error}") from error
+        raise RunError(f"{path.name} is damaged, or was not written by dsacc: {error}") from error
     return arrays, header

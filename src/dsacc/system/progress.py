@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a live bar on a terminal, plain lines elsewhere."""
+"""Progress of a run: a live bar on a terminal, plain lines elsewhere."""
 
 import sys
 import time
@@ -15,12 +15,12 @@ SHOWN = ("return", "entropy", "alpha", "lambda", "lambda_1", "lambda_2")
 
 
 def describe(row: Mapping[str, Any], shown: Sequence[str] = SHOWN) -> str:
-    """`return 132.4  entropy 0.41  alpha 0.12  lambda 0.30`: the figures worth watching, as far as there are any."""
+    """`return 132.4  entropy 0.41  alpha 0.12  lambda 0.30`: the figures worth watching that the row has."""
     return "  ".join(f"{name} {readable(row[name])}" for name in shown if row.get(name) is not None)
 
 
 class Watcher(Protocol):
-    """Told of every step, and of every row of metrics."""
+    """Is called for every step and for every row of metrics."""
 
     def step(self, step: int) -> None: ...
     def row(self, row: Mapping[str, Any]) -> None: ...
@@ -41,11 +41,11 @@ class Silent:
 
 
 class Lines:
-    """Twenty lines a run, or four an evaluation, for logs and pipes."""
+    """Plain lines for logs and pipes: twenty per run, four per evaluation."""
 
     def __init__(self, total: int, start: int = 0, unit: str = "steps") -> None:
         self.total, self.start, self.unit = total, start, unit
-        self.mark = (start, time.monotonic())  # speed is counted from here
+        self.mark = (start, time.monotonic())  # speed is measured from here
         self.every = max((total - start) // (20 if unit == "steps" else 4), 1)
         self.latest: dict[str, Any] = {}
 
@@ -53,7 +53,7 @@ class Lines:
         if (step - self.start) % self.every == 0 or step == self.total:
             (before, then), now = self.mark, time.monotonic()
             speed = (step - before) / max(now - then, 1e-9)
-            if self.unit == "steps":  # random steps at the start are far faster than those that learn
+            if self.unit == "steps":  # the random steps at the start are much faster than steps that learn
                 self.mark = (step, now)
             left = (self.total - step) / max(speed, 1e-9)
             where = f"{self.unit.removesuffix('s')} {step:,}/{self.total:,}"
@@ -82,7 +82,7 @@ class _Speed(ProgressColumn):
 
 
 class _WithFigures(Progress):
-    """A bar with a line of figures below it, so that both fit a narrow terminal."""
+    """A bar with figures on the line below, so that both fit a narrow terminal."""
 
     figures = ""
 
@@ -93,7 +93,7 @@ class _WithFigures(Progress):
 
 
 class Bar:
-    """A live bar: step, steps/s, time left, and below it the latest figures."""
+    """A live bar: step, steps/s and time left, with the latest figures below."""
 
     def __init__(self, total: int, start: int = 0, label: str = "", unit: str = "steps") -> None:
         self.progress = _WithFigures(
@@ -123,5 +123,5 @@ class Bar:
 
 
 def watcher(total: int, start: int = 0, label: str = "", unit: str = "steps") -> Watcher:
-    """A bar where a person watches, lines where not."""
+    """A bar on a terminal, lines elsewhere."""
     return Bar(total, start, label, unit) if sys.stderr.isatty() else Lines(total, start, unit)

@@ -1,4 +1,4 @@
-"""Numbers, sizes, times and names as people read them."""
+"""Numbers, sizes, durations and names as text for people."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -6,12 +6,12 @@ from typing import Any
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The known name that is most like what was written; None where none is."""
+    """The known name most similar to `name`; None if none is similar enough."""
     return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
 
 
 def readable(x: float, digits: int = 3) -> str:
-    """`0.0123`, `132`, `10,463`: a few digits, and no exponent where a person expects a score."""
+    """`0.0123`, `132`, `10,463`: a few digits, and no exponent from 1,000 to 1e9."""
     return f"{x:,.0f}" if 999.5 <= abs(x) < 1e9 else f"{x:.{digits}g}"
 
 
@@ -40,6 +40,6 @@ def listed(names: Sequence[str]) -> str:
 
 
 def printable(value: Any, most: int = 2_000) -> str:
-    """Text without control characters, lone surrogates and marks that turn its direction."""
+    """Text without control characters, lone surrogates and marks that change its direction; at most `most` long."""
     text = "".join(c if c.isprintable() else " " for c in str(value)[:most]).strip()
     return text + ("…" if len(str(value)) > most else "")

@@ -11,11 +11,11 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_
 
 @contextmanager
 def using_threads(threads: int) -> Iterator[None]:
-    """So many of torch's threads inside, and as many as before after it.
+    """Use this many torch threads inside the block, and the previous number after it.
 
-    Inside, numbers below 1e-38 are taken for 0, where the processor can: Adam's moments of weights that get no gradient
-    fade through them, and arithmetic with them made its step three times slower. (Afterwards they count again, torch's
-    default; there is no way to ask what was set before.)
+    Inside, numbers below 1e-38 count as 0, if the processor can do that. Adam's moments of weights without a gradient
+    decay through such numbers, and computing with them makes its step three times slower. After the block they count
+    again: that is torch's default, and torch cannot say what was set before.
     """
     import torch
 
@@ -32,7 +32,7 @@ def using_threads(threads: int) -> Iterator[None]:
 
 
 def use_one_thread() -> None:
-    """One thread a run: results do not depend on the machine, and runs side by side do not fight."""
+    """One thread per run: results do not depend on the machine, and parallel runs do not compete for cores."""
     os.environ.update(ONE_THREAD)
     import cv2
     import torch

@@ -1,4 +1,4 @@
-"""The paper's picture of its shifts: games beneath each other, shifts side by side, and what the agent gets of them."""
+"""A picture of games under shifts, like the paper's: one row per game, one column per shift, with the agent's view."""
 
 import io
 from collections import deque
@@ -18,17 +18,17 @@ from dsacc.system.types import Array
 
 SHIFTS = ("snow", "rain", "fog")
 STEPS = 150  # random agent steps before the picture is taken
-STRIP = 4  # successive frames in a cell, where modes are compared: as many as an agent's stack has
-WIDE, NARROW = 336, 168  # pixels of a picture's width: 84 x 4 and 84 x 2
-FEW = 6  # columns that are drawn wide
-GAP, SEAM, MARGIN, LINE = 12, 4, 44, 30  # pixels between cells, within them, left of them, and of a line of text
+STRIP = 4  # successive frames per cell where modes are compared, as many as in an agent's stack
+WIDE, NARROW = 336, 168  # width of a picture in pixels: 84 x 4 and 84 x 2
+FEW = 6  # up to so many columns are drawn wide
+GAP, SEAM, MARGIN, LINE = 12, 4, 44, 30  # pixels between cells, within cells, left of them, and per line of text
 DPI = 100
 
 
 @dataclass(frozen=True)
 class _Cell:
     colour: list[Array]  # [H, W, 3], oldest first
-    agent: list[Array]  # the same frames where the network gets something else of them, or none
+    agent: list[Array]  # the same frames as the network sees them; empty if it sees the colour picture
 
 
 def preview(
@@ -42,21 +42,21 @@ def preview(
     seed: int = 0,
     steps: int = STEPS,
 ) -> Path:
-    """Draw `envs` (rows) under `shifts` at `severities` (columns), the clean picture first, into a PNG file.
+    """Draw `envs` (rows) under `shifts` at `severities` (columns) into a PNG file, with the clean picture first.
 
-    Above is the screen in colour; below, where it is another, the picture that the network gets, pixel by pixel. With
-    `modes` there is a row for each mode, and a cell shows four successive frames. All cells show the same moment of
-    the same game, after `steps` random steps.
+    A cell shows the screen in colour and, below it, the picture that the network sees, if that is a different one. With
+    `modes` there is one row per mode, and each cell shows four successive frames. All cells show the same moment of the
+    same game, after `steps` random steps.
     """
     out = Path(out)
     if out.suffix.lower() != ".png":
-        raise ConfigError(f"the preview is a PNG file, so its name ends in .png, unlike {out.name!r}")
+        raise ConfigError(f"the preview is a PNG file; its name must end in .png, unlike {out.name!r}")
     if steps < 0:
         raise ConfigError(f"--steps must be at least 0, not {steps}")
     if seed < 0:
         raise ConfigError(f"--seed must be at least 0, not {seed}")
     if mode not in MODES:
-        raise ConfigError(f"mode is {', '.join(MODES[:-1])} or {MODES[-1]}, not {mode!r}")
+        raise ConfigError(f"mode must be {', '.join(MODES[:-1])} or {MODES[-1]}, not {mode!r}")
     columns = [(find_kind(shift).name, as_level(severity) or "paper") for shift in shifts for severity in severities]
     for name in envs:
         _require_pictures(name)
@@ -79,13 +79,13 @@ def _require_pictures(name: str) -> None:
     env = make_env(name)
     try:
         if not Observations(env.observation_space).is_image:
-            raise ConfigError(f"{name} shows its agent numbers and no pictures of uint8, so there is nothing to see")
+            raise ConfigError(f"{name} gives its agent no pictures of uint8; a preview needs an environment that does")
     finally:
         env.close()
 
 
 def _play(env: Env, seed: int, steps: int, frames: int) -> _Cell:
-    """The last `frames` frames of `steps` random steps. The game and its actions are those of the seed."""
+    """The last `frames` frames of `steps` random steps. The seed fixes the game and the actions."""
     on_screen = hasattr(env.unwrapped, "lens")
     layout = Layout(tuple(env.observation_space.shape or ()))
     colour: deque[Array] = deque(maxlen=frames)
@@ -113,7 +113,7 @@ def _rgb(picture: Array) -> Array:
 
 
 def _draw(rows: list[tuple[str, list[_Cell]]], titles: list[str], frames: int) -> bytes:
-    """Pictures pixel by pixel, enlarged by whole factors; only the text is matplotlib's."""
+    """Copy the pictures pixel by pixel, enlarged by whole factors; matplotlib draws only the text."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -129,7 +129,7 @@ def _draw(rows: list[tuple[str, list[_Cell]]], titles: list[str], frames: int) -
     def write(text: str, x: float, y: float, size: float, **how: Any) -> None:
         figure.text(x / total[1], 1 - y / total[0], text, fontsize=size, va="center", **how)
 
-    size = min(15, width / max(map(len, titles)))  # points: a letter is about as many pixels wide
+    size = min(15, width / max(map(len, titles)))  # points; a letter is about as many pixels wide
     for j, title in enumerate(titles):
         write(title, MARGIN + j * (width + GAP) + width / 2, LINE / 2, size, ha="center")
     y = LINE
@@ -140,7 +140,7 @@ def _draw(rows: list[tuple[str, list[_Cell]]], titles: list[str], frames: int) -
             canvas[y : y + cell.shape[0], x : x + cell.shape[1]] = cell
         y += height + GAP
     below = any(cell.agent for _, row in rows for cell in row)
-    what = "above: the screen; below: what the agent gets" if below else "what the agent gets"
+    what = "above: the screen; below: what the agent sees" if below else "what the agent sees"
     write(what + (f", {frames} successive frames" if frames > 1 else ""), MARGIN, y + LINE / 2 - GAP / 2, 11, ha="left")
     figure.figimage(canvas)
     file = io.BytesIO()
@@ -149,8 +149,8 @@ def _draw(rows: list[tuple[str, list[_Cell]]], titles: list[str], frames: int) -
 
 
 def _paste(cell: _Cell, target: int) -> Array:
-    """The frames of a cell side by side, those of the agent beneath them, each as near to `target` pixels wide as a
-    whole factor brings it, on white."""
+    """The frames of a cell side by side on white, with the agent's frames below. Each is enlarged by the largest whole
+    factor that keeps it within `target` pixels of width."""
     strips = []
     for pictures in (cell.colour, cell.agent):
         if pictures:

@@ -63,7 +63,7 @@ def test_without_noise_there_is_none_and_it_says_so():
     model = DSAC("CartPole-v1", constraint="mean", perturbation="none", **TINY)
     data = clip_figure_data(model, steps=10)
     assert (data.verdict, data.share_clipped) == ("none", 0)
-    assert data.sentence.startswith("The clip does nothing here")
+    assert data.sentence.startswith("Clipping has no effect here")
     assert draw_clip(data).axes
 
 
@@ -90,7 +90,7 @@ def test_it_is_drawn_into_axes_of_the_caller_or_into_a_figure_of_its_own(model, 
     assert (tmp_path / "clip.svg").stat().st_size > 1_000
     labels = [text.get_text() for text in own.axes[1].get_legend().get_texts()]
     assert any("best action lost" in label for label in labels)
-    assert any("all actions alike" in label for label in labels)  # lambda_1 = 1 is the uniform policy
+    assert any("all actions equally likely" in label for label in labels)  # lambda_1 = 1 is the uniform policy
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ def test_looking_reads_the_networks_and_changes_nothing():
 
 
 def test_noise_of_another_shape_is_refused():
-    with pytest.raises(ModelError, match=r"noise of shape \(3,\) does not fit; these states want \(1,\)"):
+    with pytest.raises(ModelError, match=r"noise of shape \(3,\) does not fit; these states need the shape \(1,\)"):
         seen("mean", [0.1, 0.2, 0.3])
 
 

@@ -1,4 +1,4 @@
-"""What goes on in an agent at a state: its policy, its critics' policy, Q and lambda; and what lambda's clip does."""
+"""What an agent computes at a state: its policy, its critics' policy, Q and lambda; and what clipping lambda does."""
 
 from dsacc.views.insight.look import Insight, consult, lambdas_under_noise, look, understand
 

@@ -1,4 +1,4 @@
-"""The paper's clip figure, from a real state: Q, and the constrained policy with lambda clipped to [0, 1] and not."""
+"""The paper's clip figure for a real state: Q, and the constrained policy with lambda clipped to [0, 1] and without."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BATCH = 64  # states looked at together
-CLIPPED, UNCLIPPED, VALUES, INK = "#009E73", "#D55E00", "#0072B2", "#333333"  # Okabe and Ito's
+BATCH = 64  # states per batch
+CLIPPED, UNCLIPPED, VALUES, INK = "#009E73", "#D55E00", "#0072B2", "#333333"  # from Okabe and Ito's palette
 
 
 @dataclass(frozen=True)
 class ClipData:
-    """One state of a run under one draw of noise, and how common such states were among those looked at.
+    """One state of a run under one draw of noise, and how common such states were among those examined.
 
-    `verdict` is "lost" where the unclipped lambda takes the best action from its place and the clipped one does not,
-    "changed" where the clip changes lambda but no state was like that, and "none" where the clip never did anything.
-    `sentence` says it in words.
+    `verdict` is "lost" if the unclipped lambda makes another action more probable than the best one and the clipped
+    lambda does not. It is "changed" if no state is like that but the clip changes lambda, and "none" if the clip never
+    changes anything. `sentence` says it in words.
     """
 
     verdict: str
@@ -39,28 +39,28 @@ class ClipData:
     agent: str
     train_step: int
     seed: int
-    game_step: int  # agent steps before the state, through all games played
+    game_step: int  # agent steps before the state, over all games played
     constraint: str  # "mean" or "variance"
     actions: tuple[str, ...]
-    best: int  # the action of the highest Q
+    best: int  # the action with the highest Q
     alpha: float
-    noise: float | tuple[float, ...]  # the standard normal draw; a number an action in two of the readings
+    noise: float | tuple[float, ...]  # the standard normal draw; one number per action for "weights" and "values"
     target: float
     q: Array  # [A]
     surrogate: Array  # [A], softmax(Q / alpha)
     policy: Array  # [A], the actor's
     clipped: Array  # [A], the constrained policy at `lam`
     unclipped: Array  # [A], the same at `root`
-    lam: float  # inside [0, 1]
-    root: float  # without the clip
-    kept_clipped: bool
+    lam: float  # within [0, 1]
+    root: float  # lambda without the clip
+    kept_clipped: bool  # whether the best action is still a most probable one
     kept_unclipped: bool
     looked_at: int  # pairs of a state and a draw
-    share_clipped: float  # of those, where the root lies outside [0, 1]
-    share_unreachable: float  # where no lambda meets the target
-    share_lost: float  # where the unclipped policy loses the best action
-    share_lost_clipped: float  # where the clipped one does: 0 for the mean constraint
-    observation: Array  # as the agent got it
+    share_clipped: float  # share of these pairs whose root is outside [0, 1]
+    share_unreachable: float  # share for which no lambda meets the target
+    share_lost: float  # share in which the unclipped policy loses the best action
+    share_lost_clipped: float  # share in which the clipped policy loses it: 0 for the mean constraint
+    observation: Array  # as the agent saw it
 
 
 def clip_figure_data(
@@ -71,19 +71,19 @@ def clip_figure_data(
     steps: int = 300,
     draws: int = 8,
 ) -> ClipData:
-    """Plays `steps` agent steps with sampled actions and chooses one state and one draw of noise, always the same.
+    """Play `steps` agent steps with sampled actions, and choose one state and one draw of noise to show.
 
-    `source` is an agent, a run folder or a saved agent; `env` by default what it was trained on. Each state visited is
-    looked at under `draws` draws of the noise that its training used. The choice: of the pairs where the unclipped
-    lambda loses the action of the highest Q and the clipped one keeps it, else of those where the clip changes lambda,
-    else of all; in that group those whose target some lambda meets, if there are any; there the pair with the surest
-    surrogate (the largest probability), and of equals the earliest.
+    `source` is an agent, a run folder or a saved agent. `env` is by default the one that it was trained on. Each state
+    is examined under `draws` draws of the noise that training used. The same arguments always choose the same pair: one
+    in which the unclipped lambda loses the action with the highest Q and the clipped lambda keeps it, else one in which
+    the clip changes lambda, else any. Pairs whose target some lambda meets come first. Of these it takes the one whose
+    surrogate policy has the largest probability; of equals, the earliest.
     """
     model = source if isinstance(source, DSAC) else DSAC.load(source)
     c = model.config
     if c.constraint not in ("mean", "variance") or c.fixed_lambda is not None:
         what = "a fixed lambda" if c.fixed_lambda is not None else "two" if c.constraint == "both" else "no constraint"
-        raise ConfigError(f"the clip figure is about one multiplier that is solved; {c.agent} has {what}")
+        raise ConfigError(f"the clip figure needs an agent with one multiplier that is solved; {c.agent} has {what}")
     if steps < 1 or draws < 1:
         raise ConfigError(f"steps and draws must be at least 1, not {steps} and {draws}")
     if seed < 0:
@@ -141,7 +141,7 @@ def clip_figure_data(
 
 
 def _play(model: DSAC, env: gym.Env[Any, Any], steps: int, seed: int, rng: np.random.Generator) -> Array:
-    """The observations of `steps` sampled steps, through as many games as it takes. [S, ...]"""
+    """The observations of `steps` sampled steps, in as many games as that takes. [S, ...]"""
     try:
         observation, _ = env.reset(seed=seed)
         seen = []
@@ -166,7 +166,7 @@ def _facts(x: Insight) -> dict[str, Array]:
     assert x.reached_B is not None
     clipped_B, unclipped_B = x.kept
     return {
-        # Rounding alone may put a root a hair outside.
+        # Rounding alone can put a root slightly outside.
         "outside": (x.root_B < -1e-9) | (x.root_B > 1 + 1e-9),
         "unreachable": ~x.reached_B,
         "lost": ~unclipped_B,
@@ -176,7 +176,7 @@ def _facts(x: Insight) -> dict[str, Array]:
 
 
 def _choose(facts: dict[str, Array]) -> tuple[str, int]:
-    """The verdict, and the number of the pair to show."""
+    """The verdict, and the index of the pair to show."""
     saved_N = facts["outside"] & facts["lost"] & ~facts["lost_clipped"]
     groups = {"lost": saved_N, "changed": facts["outside"], "none": np.ones_like(saved_N)}
     verdict = next(name for name, among_N in groups.items() if among_N.any())
@@ -189,17 +189,17 @@ def _choose(facts: dict[str, Array]) -> tuple[str, int]:
 def _sentence(verdict: str, shares: dict[str, float], count: int) -> str:
     looked = f"of {count:,} pairs of a state and a draw of noise"
     if verdict == "none":
-        return f"The clip does nothing here: {looked} none has a multiplier outside [0, 1]."
+        return f"Clipping has no effect here: {looked}, none has a λ outside [0, 1]."
     outside, lost = f"{shares['outside']:.0%}", f"{shares['lost']:.0%}"
     if verdict == "changed":
-        return f"Clipping changes λ in {outside} {looked}, and saves the best action in none."
+        return f"Clipping changes λ in {outside} {looked}, but never saves the best action."
     return f"Without the clip, λ leaves [0, 1] in {outside} {looked}, and the best action is lost in {lost}."
 
 
 def draw_clip(data: ClipData, axes: "Sequence[Axes] | None" = None) -> "Figure":
-    """Q above, the two policies below, into two axes of the caller's or a figure of its own. Returns the figure.
+    """Draw Q above and the two policies below, into two given axes or a new figure. Returns the figure.
 
-    Colours that the colour-blind tell apart, and hatching for who sees none; the best action of each is marked.
+    Colour-blind people can tell the colours apart; hatching helps without colour. The best action is marked.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -252,5 +252,5 @@ def _root(value: float) -> str:
 
 def _fate(policy: Array, kept: bool) -> str:
     if np.ptp(policy) < 1e-9:
-        return "all actions alike"
+        return "all actions equally likely"
     return "best action kept" if kept else "best action lost"

@@ -1,4 +1,4 @@
-"""Videos of an agent: what it sees, what it would do, and what its critics make of it."""
+"""Videos of an agent: what it sees, what it would do, and how its critics value that."""
 
 from dsacc.views.watch.play import Watched, watch
 

@@ -1,4 +1,4 @@
-"""Text and boxes on an array, quickly: letters are drawn once and kept, as matplotlib needs 50 ms for a frame."""
+"""Fast text and boxes on an array. Text is drawn once and kept; matplotlib would need 50 ms per frame."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -11,7 +11,7 @@ from dsacc.system.types import Array
 
 Colour = tuple[int, int, int]
 
-# Okabe and Ito's colours, which the colour-blind tell apart, on a dark ground.
+# Okabe and Ito's palette, safe for colour-blind people, on a dark ground.
 GROUND, RAISED, TRACK = (22, 24, 29), (52, 58, 70), (38, 42, 51)
 WHITE, GREY = (240, 242, 246), (165, 172, 184)
 BLUE, ORANGE, GREEN = (86, 180, 233), (230, 159, 0), (0, 158, 115)
@@ -38,7 +38,7 @@ def write(
     bold: bool = False,
     at: float = 0,
 ) -> None:
-    """`text` with the middle of its line at height y; x is its left end, its middle (`at` 0.5) or its right end (1)."""
+    """Write `text` with its line centred on height y; x is its left end (`at` 0), middle (0.5) or right end (1)."""
     mask = _mask(text, size, bold)
     height, width = mask.shape[:2]
     left, top = round(x - at * width), round(y - height / 2)
@@ -55,7 +55,7 @@ def text_width(text: str, size: int, bold: bool = False) -> int:
 
 @lru_cache(maxsize=8192)
 def _mask(text: str, size: int, bold: bool) -> Array:
-    """How much of each pixel the letters cover, [H, W, 1] in [0, 1]; the height is the line's."""
+    """How much of each pixel the letters cover, [H, W, 1] in [0, 1]; H is the height of a line."""
     from PIL import Image, ImageDraw
 
     font = _font(size, bold)
@@ -70,12 +70,12 @@ def _font(size: int, bold: bool) -> Any:
     import matplotlib
     from PIL import ImageFont
 
-    name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"  # comes with matplotlib, and has Greek
+    name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"  # comes with matplotlib and has Greek letters
     return ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name), size)
 
 
 def fitted(picture: Array, side: int) -> Array:
-    """A picture enlarged by the largest whole factor that keeps it within `side`, pixel by pixel; or made smaller."""
+    """Enlarge a picture by the largest whole factor that keeps it within `side`, or shrink it if it is larger."""
     height, width = picture.shape[:2]
     factor = side // max(height, width)
     if factor >= 1:

@@ -1,4 +1,4 @@
-"""Frames into a file, mp4 or gif, that is there whole or not at all."""
+"""Writes frames to an mp4 or gif file, completely or not at all."""
 
 import importlib.util
 import os
@@ -18,7 +18,7 @@ from dsacc.system.types import Array
 Add = Callable[[Array], None]
 
 EXTRA = "pip install 'dsacc[video]'"
-GIF_BYTES = 400 * 2**20  # of frames that a gif keeps in memory until it is written
+GIF_BYTES = 400 * 2**20  # of frames kept in memory until a gif is written
 
 
 def has_ffmpeg() -> bool:
@@ -26,35 +26,35 @@ def has_ffmpeg() -> bool:
 
 
 def check_file(out: str | Path) -> Path:
-    """The path, if a film can be written there; said before anything is played."""
+    """The path, if a video can be written there. Checked before anything is played."""
     path = Path(out)
     if path.suffix.lower() not in (".mp4", ".gif"):
-        raise ConfigError(f"a video's name ends in .mp4 or .gif, unlike {path.name!r}")
+        raise ConfigError(f"the name of a video must end in .mp4 or .gif, unlike {path.name!r}")
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; name a file")
     if path.suffix.lower() == ".mp4" and not has_ffmpeg():
-        raise ConfigError(f"mp4 needs the package imageio-ffmpeg: {EXTRA}; or name a file that ends in .gif")
+        raise ConfigError(f"mp4 needs the package imageio-ffmpeg: {EXTRA}; or choose a file name that ends in .gif")
     return path
 
 
 @contextmanager
 def film(path: Path, fps: float) -> Iterator[Add]:
-    """Gives a function that takes frames [H, W, 3] uint8, H and W even. When the block ends without an error the file
-    is moved to `path`; else nothing is left."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Yields a function that takes frames [H, W, 3] uint8, H and W even. If the block ends without an error, the file
+    is moved to `path`. Otherwise nothing is left."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     kind: type[_Mp4] | type[_Gif] = _Mp4 if path.suffix.lower() == ".mp4" else _Gif
     with _disk(path):  # before anything is played
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside.touch()
-    made = kind(beside, fps)
+        temporary.touch()
+    made = kind(temporary, fps)
     try:
         yield made.add
         with _disk(path):
             made.finish()
-            os.replace(beside, path)
+            os.replace(temporary, path)
     finally:
         made.stop()
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def _disk(path: Path) -> Iterator[None]:
 
 
 class _Mp4:
-    """H.264 that every browser plays: yuv420p, the index in front. ffmpeg gets the frames through a pipe."""
+    """H.264 that every browser plays: yuv420p, with the index in front. ffmpeg reads the frames from a pipe."""
 
     def __init__(self, path: Path, fps: float) -> None:
         self.path, self.fps = path, fps
@@ -87,7 +87,7 @@ class _Mp4:
         source = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {self.fps} -i -"
         target = "-an -c:v libx264 -pix_fmt yuv420p -preset veryfast -crf 25 -threads 2 -movflags +faststart -f mp4"
         command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-v", "error", *source.split(), *target.split()]
-        # A session of its own: Ctrl-C is for us, and we end it.
+        # Its own session: Ctrl-C reaches only us, and we end ffmpeg.
         return subprocess.Popen(
             [*command, str(self.path)], stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
         )
@@ -101,7 +101,7 @@ class _Mp4:
         assert self.process is not None
         said = _pipe(self.process.stderr).read().decode(errors="replace").strip().splitlines()
         if self.process.wait() != 0:
-            raise RunError(f"the video cannot be written (ffmpeg: {said[-1] if said else 'it stopped'})")
+            raise RunError(f"the video cannot be written (ffmpeg: {said[-1] if said else 'stopped without a message'})")
 
     def stop(self) -> None:
         if self.process is None:
@@ -110,12 +110,12 @@ class _Mp4:
             self.process.kill()
             self.process.wait()
         for pipe in (self.process.stdin, self.process.stderr):
-            with suppress(BrokenPipeError):  # frames that nobody reads any more
+            with suppress(BrokenPipeError):  # nobody reads these frames any more
                 _pipe(pipe).close()
 
 
 class _Gif:
-    """With the 256 colours of its first frame; for films of some seconds, as all frames are held until the end."""
+    """A gif with the 256 colours of its first frame. All frames are kept until the end, so it suits short videos."""
 
     def __init__(self, path: Path, fps: float) -> None:
         self.path, self.fps = path, fps
@@ -125,8 +125,8 @@ class _Gif:
         from PIL import Image
 
         if (len(self.frames) + 1) * frame.shape[0] * frame.shape[1] > GIF_BYTES:
-            way = "a lower --max-steps or a file that ends in .mp4"
-            raise ConfigError(f"this gif passes {size(GIF_BYTES)} at frame {len(self.frames)}; take {way} ({EXTRA})")
+            way = f"a lower --max-steps or a file name that ends in .mp4 ({EXTRA})"
+            raise ConfigError(f"this gif exceeds {size(GIF_BYTES)} at frame {len(self.frames)}; choose {way}")
         picture = Image.fromarray(frame)
         if not self.frames:
             self.frames.append(picture.quantize(256, method=Image.Quantize.MEDIANCUT))
@@ -136,9 +136,8 @@ class _Gif:
     def finish(self) -> None:
         if self.frames:
             first, *rest = self.frames
-            duration = (
-                max(round(100 / self.fps), 2) * 10
-            )  # ms, in whole hundredths of a second; viewers slow less than 2
+            # In ms, but gif counts hundredths of a second, and viewers slow down anything below 2 of them.
+            duration = max(round(100 / self.fps), 2) * 10
             first.save(self.path, "GIF", save_all=True, append_images=rest, duration=duration, loop=0)
 
     def stop(self) -> None:

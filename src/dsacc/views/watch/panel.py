@@ -1,4 +1,4 @@
-"""One condition of a video: the picture at left; at right what the agent gets, what it would do, Q and lambda."""
+"""One condition of a video: the picture on the left; what the agent sees and would do, Q and lambda on the right."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,16 +23,17 @@ from dsacc.views.watch.canvas import (
     text_width,
     write,
 )
-from dsacc.views.watch.mind import Mind
+from dsacc.views.watch.readout import Readout
 
-SIDE = 420  # pixels of the picture's longer side, at most
-INFO = 340  # pixels of the column beside it
+# All in pixels.
+SIDE = 420  # longer side of the picture, at most
+INFO = 340  # width of the column on the right
 PAD, HEADER, TITLE = 12, 40, 40
-LINE = 20  # of a line of the legend
-ROW = (18, 40)  # pixels of an action's row, least and most
-LAMBDA = 52  # pixels of a multiplier
-VIEW = 84  # pixels of the agent's own picture, at most; twice as many where its actions leave room
-ROOMY = 32  # pixels of a row that are left then
+LINE = 20  # height of a line of the legend
+ROW = (18, 40)  # height of an action's row, smallest and largest
+LAMBDA = 52  # height of a multiplier
+VIEW = 84  # side of what the agent sees, at most; twice that if the actions leave room
+ROOMY = 32  # height of an action's row that must then be left
 SYMBOLS = {"mean": "λ₁", "variance": "λ₂"}
 
 
@@ -41,30 +42,30 @@ class Moment:
     """What a panel shows of one state."""
 
     picture: Array  # in colour, as shifted
-    view: Array | None  # the newest picture that the agent gets, where it is another
-    mind: Mind
+    view: Array | None  # the newest picture that the agent sees, if it is a different one
+    readout: Readout
     action: int | None  # the one it takes
     score: float
     step: int
-    ending: str = ""  # "game over", say
+    ending: str = ""  # for example "game over"
 
 
 class Panel:
-    """Draws moments. What stays the same is drawn once; `first` decides what there is to draw."""
+    """Draws moments. What stays the same is drawn once. The first moment decides what there is to draw."""
 
     def __init__(self, title: str, subtitle: str, actions: Sequence[str], first: Moment) -> None:
-        self.actions, mind = actions, first.mind
+        self.actions, readout = actions, first.readout
         self.bars = [
             (name, colour)
             for name, colour in (("policy_A", BLUE), ("surrogate_A", ORANGE))
-            if getattr(mind, name) is not None
+            if getattr(readout, name) is not None
         ]
-        self.has_q = mind.q_A is not None
+        self.has_q = readout.q_A is not None
         picture = fitted(rgb(first.picture), SIDE)
-        legend = self._legend(mind, first.view is not None)
-        below = LAMBDA * len(mind.lambda_KN)
+        legend = self._legend(readout, first.view is not None)
+        below = LAMBDA * len(readout.lambda_KN)
 
-        def block(view: int) -> int:  # above the actions, with the heading of their Q
+        def block(view: int) -> int:  # height above the actions, including the heading "Q"
             return max(view, LINE * len(legend)) + LINE
 
         sides = [0] if first.view is None else [2 * VIEW, VIEW]
@@ -82,14 +83,14 @@ class Panel:
         self.bar_width = self.left + INFO - self.bar_at - (66 if self.has_q else 4)
         self.template = self._draw_template(title, subtitle, legend)
 
-    def _legend(self, mind: Mind, seen: bool) -> list[tuple[str, tuple[int, int, int] | None]]:
+    def _legend(self, readout: Readout, seen: bool) -> list[tuple[str, tuple[int, int, int] | None]]:
         lines: list[tuple[str, tuple[int, int, int] | None]] = []
         names = {"policy_A": "actor π" if self.has_q else "policy", "surrogate_A": "critic softmax(Q/α)"}  # noqa: RUF001
         lines += [(names[name], colour) for name, colour in self.bars]
-        if mind.alpha is not None:
-            lines.append((f"α {mind.alpha:.3g}", None))  # noqa: RUF001
+        if readout.alpha is not None:
+            lines.append((f"α {readout.alpha:.3g}", None))  # noqa: RUF001
         lines = lines or [("its policy is not known", None)]
-        return [*lines, ("◂ what it gets", None)] if seen else lines
+        return [*lines, ("◂ what it sees", None)] if seen else lines
 
     def _draw_template(self, title: str, subtitle: str, legend: list[tuple[str, tuple[int, int, int] | None]]) -> Array:
         out = blank(self.height, self.width)
@@ -124,12 +125,12 @@ class Panel:
         write(out, f"step {moment.step:,}", right, HEADER / 2 + 1, 14, GREY, at=1)
         write(out, f"score {_score(moment.score)}", right - 84, HEADER / 2, 18, bold=True, at=1)
         self._draw_actions(out, moment)
-        for k, (name, values_N) in enumerate(moment.mind.lambda_KN):
+        for k, (name, values_N) in enumerate(moment.readout.lambda_KN):
             self._draw_lambda(out, self.lambda_at + LAMBDA * k, SYMBOLS[name], values_N)
         return out
 
     def _draw_actions(self, out: Array, moment: Moment) -> None:
-        mind = moment.mind
+        readout = moment.readout
         thick = (self.row - 6) // max(len(self.bars), 1)
         for i, name in enumerate(self.actions):
             y, chosen = self._row_y(i), i == moment.action
@@ -138,15 +139,15 @@ class Panel:
                 box(out, self.bar_at, y + 3, self.bar_width, self.row - 6, TRACK)
             write(out, name, self.left, y + self.row / 2, self.name_size, WHITE if chosen else GREY, bold=chosen)
             for k, (field, colour) in enumerate(self.bars):
-                share_A = getattr(mind, field)
+                share_A = getattr(readout, field)
                 if share_A is not None:
                     box(out, self.bar_at, y + 3 + k * thick, round(self.bar_width * float(share_A[i])), thick, colour)
-            if mind.q_A is not None:
-                text = _number(float(mind.q_A[i]))
+            if readout.q_A is not None:
+                text = _number(float(readout.q_A[i]))
                 write(out, text, self.left + INFO, y + self.row / 2, self.name_size, WHITE if chosen else GREY, at=1)
 
     def _draw_lambda(self, out: Array, y: int, symbol: str, values_N: Array) -> None:
-        """A track from 0 to 1 with a stroke for each draw of the noise, and their mean."""
+        """A track from 0 to 1 with one stroke per draw of noise, and a bar for their mean."""
         mean, x, width = float(values_N.mean()), self.left + 4, INFO - 8
         write(out, f"{symbol} {mean:.2f}", self.left, y + 18, 14, bold=True)
         if len(values_N) > 1:
@@ -171,7 +172,7 @@ def _number(value: float) -> str:
 
 
 def arrange(title: str, panels: Sequence[Array]) -> Array:
-    """A title, and the panels beside each other, from three on in two rows. Height and width are even."""
+    """A title and the panels, side by side; three or more go into two rows. Height and width are even."""
     columns = min(len(panels), 2)
     height, width = (max(p.shape[axis] for p in panels) for axis in (0, 1))
     rows = -(-len(panels) // columns)

@@ -1,4 +1,4 @@
-"""Plays the games that an evaluation plays, and draws them."""
+"""Plays the same games as an evaluation, and draws them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,29 +20,29 @@ from dsacc.system.progress import watcher
 from dsacc.system.threads import using_threads
 from dsacc.system.types import Array
 from dsacc.views.watch.film import check_file, film
-from dsacc.views.watch.mind import Mind, Reader, listen
 from dsacc.views.watch.panel import Moment, Panel, arrange
+from dsacc.views.watch.readout import Reader, Readout, reader_of
 
 Env = gym.Env[Any, Any]
 
 MOST = 4  # conditions in one video
-MAX_STEPS = 1_000  # agent steps of a game that are shown
-HOLD = 1.0  # seconds that a game's last picture stays
-FPS = 15.0  # where the environment does not say
+MAX_STEPS = 1_000  # agent steps shown per game
+HOLD = 1.0  # seconds for which the last picture of a game stays
+FPS = 15.0  # if the environment does not say
 
 
 @dataclass(frozen=True)
 class Watched:
-    """A video, and what is to be seen in it."""
+    """A video and what it shows."""
 
     path: Path
     frames: int
     fps: float
     size: tuple[int, int]  # width, height
     shifts: tuple[str, ...]
-    scores: dict[str, list[float]]  # by shift, of each game; of a game that was cut, until then
-    steps: dict[str, list[int]]
-    cut: bool  # whether any game would have gone on
+    scores: dict[str, list[float]]  # by shift, one per game; up to the cut if a game was cut
+    steps: dict[str, list[int]]  # by shift, agent steps per game
+    cut: bool  # whether any game was cut before its end
 
 
 def watch(
@@ -65,9 +65,9 @@ def watch(
 ) -> Watched:
     """Write a video of `agent` playing under each of `shifts` (up to four, side by side) to `out`, .mp4 or .gif.
 
-    `agent`, `env` and the conditions are those of `evaluate`, and so are the games: the same seed shows the games that
-    it scored. By default pictures are shown clean and under snow. A game is shown for `max_steps` agent steps at most;
-    `fps` is frames a second, by default as many as the environment makes.
+    `agent`, `env` and the conditions are as in `evaluate`, and so are the games: the same seed shows the games that it
+    scored. By default games with pictures are shown clean and under snow. A game is shown for at most `max_steps` agent
+    steps. `fps` is frames per second, by default the environment's own.
     """
     path = check_file(out)
     for name, value in (("episodes", episodes), ("max_steps", max_steps)):
@@ -77,10 +77,10 @@ def watch(
         raise ConfigError(f"fps must be 1 to 120, not {fps:g}")
     if seed < 0:
         raise ConfigError(f"seed must be at least 0, not {seed}")
-    player, read = listen(as_player(agent, env=env, trust=trust))
+    player, read = reader_of(as_player(agent, env=env, trust=trust))
     source = env if env is not None else player.env
     if source is None:
-        raise ConfigError(f"{player.agent} does not say which environment it was trained on; name one")
+        raise ConfigError(f"{player.agent} does not say which environment it was trained on; give env")
     make, first = _with_pictures(source)
     try:
         player.check_fits(first)
@@ -88,7 +88,7 @@ def watch(
             shifts = ("id", "snow") if Observations(first.observation_space).is_image else ("id",)
         trials = list(conditions_of(first, shifts, severity, mode, where, policy))
         if len(trials) > MOST:
-            raise ConfigError(f"at most {MOST} conditions fit into a video, not {len(trials)}")
+            raise ConfigError(f"at most {MOST} conditions fit into a video, not {len(trials)}; choose fewer shifts")
         speed = float(fps or first.metadata.get("render_fps") or FPS)
         name = source if isinstance(source, str) else player.env or env_name(first)
         names = action_names(first)
@@ -116,7 +116,7 @@ def watch(
 
 
 def _with_pictures(source: str | Callable[[], Env]) -> tuple[Callable[[], Env], Env]:
-    """A function that makes environments which can be seen, and one of them."""
+    """A function that makes environments with pictures, and one of these environments."""
     make: Callable[[], Env] = (lambda: make_env(source)) if isinstance(source, str) else source
     env = make()
     if hasattr(env.unwrapped, "lens") or Observations(env.observation_space).is_image:
@@ -127,9 +127,9 @@ def _with_pictures(source: str | Callable[[], Env]) -> tuple[Callable[[], Env], 
         return make, env
     env.close()
     if not drawable:
-        raise EnvError(f"{name} shows its agent no pictures and cannot draw itself (no render mode rgb_array)")
+        raise EnvError(f"{name} gives its agent no pictures and has no render mode rgb_array; it cannot be shown")
     if not isinstance(source, str):
-        raise EnvError(f"{name} draws itself only if it is made with render_mode='rgb_array'; give it that")
+        raise EnvError(f"{name} can only be shown if it is made with render_mode='rgb_array'; make it with that")
     return (lambda: make_env(source, render_mode="rgb_array")), make_env(source, render_mode="rgb_array")
 
 
@@ -155,17 +155,17 @@ class _Show:
         self.cut = False
 
     def frames(self, episodes: int, max_steps: int, hold: int) -> Iterator[Array]:
-        """One a step until all games are over, and the last of each episode for a while."""
+        """One frame per step until all games are over; the last frame of each episode is held for a while."""
         for episode in range(episodes):
             for i, game in enumerate(self.games):
                 game.begin(Job(i, episode))
             drawn: dict[int, Array] = {}  # the panels, by game
             running = list(range(len(self.games)))
             while running:
-                actions, minds = self._think(running)
+                actions, readouts = self._act_and_read(running)
                 moments = {
-                    i: self._moment(i, mind, int(action))
-                    for i, action, mind in zip(running, actions, minds, strict=True)
+                    i: self._moment(i, readout, int(action))
+                    for i, action, readout in zip(running, actions, readouts, strict=True)
                 }
                 self._lay_out(moments)
                 drawn |= {i: self.panels[i].draw(moment) for i, moment in moments.items()}
@@ -176,7 +176,7 @@ class _Show:
                         running.remove(i)
                         self.cut |= not over
                         drawn[i] = self.panels[i].draw(
-                            self._moment(i, Mind(), None, "game over" if over else "and so on")
+                            self._moment(i, Readout(), None, "game over" if over else "cut here")
                         )
             for trial, game in zip(self.trials, self.games, strict=True):
                 self.scores[trial.shift].append(game.score)
@@ -185,8 +185,8 @@ class _Show:
             for _ in range(max(hold, 1)):
                 yield last
 
-    def _think(self, running: list[int]) -> tuple[Array, list[Mind]]:
-        """Actions as an evaluation's: from a batch of its size, each game with its own generator."""
+    def _act_and_read(self, running: list[int]) -> tuple[Array, list[Readout]]:
+        """Actions as in an evaluation: a batch of the same size, one generator per game."""
         seen = [self.games[i].observation for i in running]
         pad = BATCH - len(seen)
         rngs = [self.games[i].rng for i in running] + [np.random.default_rng(0) for _ in range(pad)]
@@ -194,10 +194,10 @@ class _Show:
         actions = self.player.act(np.stack(seen + [seen[0]] * pad), rngs, greedy)[: len(seen)]
         return actions, self.read(np.stack(seen))
 
-    def _moment(self, i: int, mind: Mind, action: int | None, ending: str = "") -> Moment:
+    def _moment(self, i: int, readout: Readout, action: int | None, ending: str = "") -> Moment:
         game = self.games[i]
         picture, view = _photograph(game.env, game.observation)
-        return Moment(picture, view, mind, action, game.score, game.length, ending)
+        return Moment(picture, view, readout, action, game.score, game.length, ending)
 
     def _lay_out(self, moments: dict[int, Moment]) -> None:
         if not self.panels:
@@ -212,7 +212,7 @@ def _level(severity: str | int | None) -> str:
 
 
 def _photograph(env: Env, observation: Any) -> tuple[Array, Array | None]:
-    """The picture in colour, as shifted; and the newest that the agent gets, where it is another."""
+    """The shifted picture in colour, and the newest picture that the agent sees, if that is a different one."""
     image = Observations(env.observation_space).is_image
     newest = Layout(tuple(env.observation_space.shape or ())).split(observation)[-1] if image else None
     if newest is not None and not hasattr(env.unwrapped, "lens"):
@@ -220,7 +220,7 @@ def _photograph(env: Env, observation: Any) -> tuple[Array, Array | None]:
     try:
         screen: Any = env.render()
     except gym.error.DependencyNotInstalled as error:
-        raise EnvError(f"{env_name(env)} needs a package to draw itself that is not installed: {error}") from error
+        raise EnvError(f"{env_name(env)} needs a package that is not installed to draw itself: {error}") from error
     if not isinstance(screen, np.ndarray):
-        raise EnvError(f"{env_name(env)} drew no picture of itself")
+        raise EnvError(f"render() of {env_name(env)} returned {type(screen).__name__}, not a picture")
     return screen, newest

@@ -1,4 +1,4 @@
-"""What can be known of a player at a state: everything of our own agents, less of others'."""
+"""What can be read from a player at a state: everything for our own agents, less for others."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,47 +13,47 @@ from dsacc.play.adapters import BlindPlayer, CallablePlayer, OnnxPlayer, OwnPlay
 from dsacc.system.types import Array
 from dsacc.views.insight import consult, lambdas_under_noise
 
-DRAWS = 64  # of the constraint's noise, the same at every state: what moves is the state
+DRAWS = 64  # of the constraint's noise; the same at every state, so that only the state makes lambda move
 
 
 @dataclass(frozen=True)
-class Mind:
-    """At one state; None where it is not known."""
+class Readout:
+    """What is known about a player at one state; None where it is not known."""
 
-    policy_A: Array | None = None  # how it chooses where it samples: the actor's pi_phi
+    policy_A: Array | None = None  # the probabilities it samples from: the actor's pi_phi
     surrogate_A: Array | None = None  # pi_theta = softmax(Q / alpha)
     q_A: Array | None = None
     alpha: float | None = None
-    lambda_KN: tuple[tuple[str, Array], ...] = ()  # each multiplier's name and its values under the draws of noise
+    lambda_KN: tuple[tuple[str, Array], ...] = ()  # name and values of each multiplier, one value per draw of noise
 
 
-Reader = Callable[[Array], list[Mind]]  # observations [B, ...], after `act` was called with them, to B minds
+Reader = Callable[[Array], list[Readout]]  # from observations [B, ...] to B readouts, called after `act` with the same
 
 
-def listen(player: Player) -> tuple[Player, Reader]:
-    """The player to let play, and what reads it."""
+def reader_of(player: Player) -> tuple[Player, Reader]:
+    """The player that should play, and a function that reads it."""
     if isinstance(player, OwnPlayer) and isinstance(player.model, DSAC):
-        return player, _reader_of(player.model)
+        return player, _dsac_reader(player.model)
     if isinstance(player, OwnPlayer):
-        return player, lambda seen: [Mind(policy_A=row_A) for row_A in softmax(player.model.logits(seen))]
+        return player, lambda seen: [Readout(policy_A=row_A) for row_A in softmax(player.model.logits(seen))]
     if isinstance(player, RandomPlayer):
-        return player, lambda seen: [Mind(policy_A=np.full(player.actions, 1 / player.actions))] * len(seen)
+        return player, lambda seen: [Readout(policy_A=np.full(player.actions, 1 / player.actions))] * len(seen)
     if isinstance(player, SB3Player):
         if player.algorithm in ("PPO", "A2C"):
-            return player, lambda seen: [Mind(policy_A=row_A) for row_A in softmax(player.scores(seen))]
-        return player, lambda seen: [Mind(q_A=row_A) for row_A in player.scores(seen)]
+            return player, lambda seen: [Readout(policy_A=row_A) for row_A in softmax(player.scores(seen))]
+        return player, lambda seen: [Readout(q_A=row_A) for row_A in player.scores(seen)]
     if isinstance(player, OnnxPlayer):
         return player, lambda seen: _from_answer(player.answer(seen), len(seen))
     if isinstance(player, CallablePlayer):
-        return _overheard(player)
+        return _recorded(player)
     if isinstance(player, BlindPlayer):
-        inner, read = listen(player.player)
+        inner, read = reader_of(player.player)
         blind = BlindPlayer(inner)
         return blind, lambda seen: read(blind.shown(seen))
-    return player, lambda seen: [Mind()] * len(seen)
+    return player, lambda seen: [Readout()] * len(seen)
 
 
-def _reader_of(model: DSAC) -> Reader:
+def _dsac_reader(model: DSAC) -> Reader:
     c = model.config
     draws = 1 if c.perturbation == "none" or c.fixed_lambda is not None else DRAWS
     shape = noise_shape(c, 1, model.learner.actions)[1:]
@@ -61,12 +61,12 @@ def _reader_of(model: DSAC) -> Reader:
 
     names = ("mean", "variance") if c.constraint == "both" else (c.constraint,) if c.constraint else ()
 
-    def read(seen: Array) -> list[Mind]:
+    def read(seen: Array) -> list[Readout]:
         q_BA, pi_BA, alpha = consult(model, seen)
         surrogate_BA = boltzmann(q_BA, alpha.clamp(min=1e-30))
         lambda_BNK = lambdas_under_noise(c, q_BA, pi_BA, alpha, noise)
         return [
-            Mind(
+            Readout(
                 pi_BA[b].numpy(),
                 surrogate_BA[b].numpy(),
                 q_BA[b].numpy(),
@@ -79,8 +79,8 @@ def _reader_of(model: DSAC) -> Reader:
     return read
 
 
-def _overheard(player: CallablePlayer) -> tuple[Player, Reader]:
-    """A function is asked once a step, as in an evaluation: it may remember, or be slow."""
+def _recorded(player: CallablePlayer) -> tuple[Player, Reader]:
+    """A function is called once per step, as in an evaluation, because it may be slow or have a memory."""
     last: list[Any] = [None]
 
     def function(observations: Array) -> Any:
@@ -90,12 +90,12 @@ def _overheard(player: CallablePlayer) -> tuple[Player, Reader]:
     return CallablePlayer(function, player.agent), lambda seen: _from_answer(last[0], len(seen))
 
 
-def _from_answer(answer: Any, count: int) -> list[Mind]:
-    """Scores as a policy, which is how they are sampled from; actions say nothing of the others."""
+def _from_answer(answer: Any, count: int) -> list[Readout]:
+    """Scores become the policy that is sampled from. A chosen action says nothing about the others."""
     scores = np.asarray(answer)[:count]
     if scores.ndim == 2 and np.issubdtype(scores.dtype, np.floating) and np.isfinite(scores.max(axis=1)).all():
-        return [Mind(policy_A=row_A) for row_A in softmax(scores.astype(np.float64))]
-    return [Mind()] * count
+        return [Readout(policy_A=row_A) for row_A in softmax(scores.astype(np.float64))]
+    return [Readout()] * count
 
 
 def softmax(scores_BA: Array) -> Array:
