@@ -210,7 +210,7 @@ CONTENDERS = {
     "tianshou": Contender("tianshou", tianshou_update),
     # Not the same work: what one trunk for actor and critics saves, at the same batch.
     "dsac-m, one Nature trunk": Contender("dsacc", partial(dsacc_update, **ONE_TRUNK, encoder="nature", hidden=512)),
-    "dsac-m, one small trunk": Contender("dsacc", partial(dsacc_update, **ONE_TRUNK)),
+    "dsac-m, one compact trunk": Contender("dsacc", partial(dsacc_update, **ONE_TRUNK)),
 }
 
 
