@@ -1,4 +1,4 @@
-"""Marks for tests that need more than `pip install dsacc[dev]`: without it they are skipped, and say what to install."""
+"""Marks of tests that need more than the extra `dev`. Without it they are skipped, and say what to install."""
 
 from importlib.util import find_spec
 

@@ -34,7 +34,7 @@ def parameters(state: State, optimizer: str) -> list[str]:
 
 
 def gradient_taken(before: State, after: State, optimizer: str) -> State:
-    """The gradients that Adam was given in one step: its first moment is 0.9 of the old one plus 0.1 of the gradient."""
+    """The gradients that Adam was given in one step: its first moment m becomes 0.9 m + 0.1 gradient."""
     out = {}
     for index, name in enumerate(parameters(after, optimizer)):
         key = f"{optimizer}.{index}.exp_avg"
@@ -47,13 +47,15 @@ def adam_step(after: State, optimizer: str, rate: float, eps: float) -> State:
     """How far Adam moves each parameter, from its moments after the step (Kingma and Ba 2015, algorithm 1)."""
     out = {}
     for index, name in enumerate(parameters(after, optimizer)):
-        first, second, count = (after[f"{optimizer}.{index}.{key}"].double() for key in ("exp_avg", "exp_avg_sq", "step"))
+        first, second, count = (
+            after[f"{optimizer}.{index}.{key}"].double() for key in ("exp_avg", "exp_avg_sq", "step")
+        )
         out[name] = -rate * (first / (1 - 0.9**count)) / ((second / (1 - 0.999**count)).sqrt() + eps)
     return out
 
 
 def one_update(config: Any, before: State, after: State, batch: Any, noise: Tensor, step: int) -> Expected:
-    """`before` and `after` are the learner's states around the update. Of `after` only the critics' weights are used."""
+    """`before` and `after` are the learner's states around the update. Of `after` only the critics are used."""
     w = {name: value.double().requires_grad_() for name, value in before.items() if "optimizer" not in name}
     alpha = math.exp(before["log_alpha"].item())
     out = Expected(report={"alpha": alpha})
@@ -139,7 +141,9 @@ def _critic_loss(config: Any, w: State, batch: Any, alpha: float) -> Tensor:
     which = "target_" if config.average_policy else ""
     log_pi = torch.log_softmax(_logits(w, f"{which}actor", f"{which}critics", following), dim=1).detach()
     bonus = config.critic_entropy * alpha
-    values = (log_pi.exp() * (_combined(config, _q(w, "target_critics", following)).detach() - bonus * log_pi)).sum(dim=1)
+    values = (log_pi.exp() * (_combined(config, _q(w, "target_critics", following)).detach() - bonus * log_pi)).sum(
+        dim=1
+    )
     wanted = []
     for rewards, steps, terminated, value in zip(
         batch.rewards_BN.tolist(), batch.steps_B.tolist(), batch.terminated_B.tolist(), values.tolist(), strict=True
@@ -183,7 +187,9 @@ def _actor_loss(
 
 def _without_fisher(pi: np.ndarray, slope: Tensor) -> Tensor:
     """F^+ g per state, F = diag(pi) - pi pi^T being the softmax's Fisher matrix."""
-    rows = [np.linalg.pinv(np.diag(p) - np.outer(p, p), rcond=1e-10) @ g for p, g in zip(pi, slope.numpy(), strict=True)]
+    rows = [
+        np.linalg.pinv(np.diag(p) - np.outer(p, p), rcond=1e-10) @ g for p, g in zip(pi, slope.numpy(), strict=True)
+    ]
     return torch.from_numpy(np.stack(rows))
 
 
