@@ -1,4 +1,4 @@
-# Two commands for a fresh machine: `make demo` and `make test`. Both make .venv if need be, once.
+# Two commands for a fresh machine: `make demo` and `make test`. Both make .venv first if there is none.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,13 +7,14 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.14; 
 	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 EXTRAS := atari,box2d,ray,slurm,tensorboard,video,sb3,onnx,dev
-# One test process a core; each uses one thread.
+# One test process per core, with one thread each.
 JOBS ?= auto
 
-.PHONY: demo test setup lint docs coverage bench bench-peers bench-steps bench-memory bench-kernels bench-checkpoints bench-coverage bench-evaluation bench-backends weather-oracle crash-test fault-test cluster-test classic clean help
+.PHONY: demo test test-fast setup lint docs coverage bench bench-peers bench-steps bench-memory bench-kernels bench-checkpoints bench-coverage bench-evaluation bench-backends weather-oracle crash-test fault-test cluster-test classic clean help
 help:
 	@echo "make demo      install, train and test two agents on a built-in game (minutes)"
-	@echo "make test      install with the development extras, run the tests"
+	@echo "make test-fast the quick tests, with the extra dev alone (about a minute)"
+	@echo "make test      all tests, with all extras (at most ten minutes on two quiet cores)"
 	@echo "make setup     install with all extras"
 	@echo "make lint      ruff and mypy"
 	@echo "make docs      write docs/api.md, the reference, from docstrings, settings and the command line"
@@ -47,6 +48,12 @@ $(VENV)/.core: $(VENV)/.made pyproject.toml constraints.txt
 	$(PIP_INSTALL) --editable .
 	@touch $@
 
+# What the quick tests need. Where all extras are there already, pip has nothing to do.
+$(VENV)/.dev: $(VENV)/.core pyproject.toml constraints.txt
+	@echo "installing the extra: dev"
+	$(PIP_INSTALL) --editable ".[dev]"
+	@touch $@
+
 $(VENV)/.all: $(VENV)/.core pyproject.toml constraints.txt
 	@echo "installing the extras: $(EXTRAS)"
 	$(PIP_INSTALL) --editable ".[$(EXTRAS)]"
@@ -56,6 +63,9 @@ setup: $(VENV)/.all
 
 demo: $(VENV)/.core
 	$(BIN)/dsacc demo
+
+test-fast: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" tests
 
 test: $(VENV)/.all
 	$(BIN)/python -m pytest -n $(JOBS)

@@ -1,5 +1,66 @@
-"""One thread a test process: the tests run side by side, and results must not depend on the machine's core count."""
+"""For all tests: one thread per process, which tests are slow, and which are skipped without their extra.
 
+`make test-fast` runs the tests that are not `slow`. A test is slow by its own mark, or because it is listed here.
+"""
+
+import re
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+import pytest
 import torch
 
+# The tests run side by side, and results must not depend on how many cores the machine has.
 torch.set_num_threads(1)
+
+# Rooms, files and tests that start programs, browsers, clusters or emulators, or train for more than two seconds.
+SLOW = (
+    "tests/cli/test_demo.py",
+    "tests/envs/test_atari.py",
+    "tests/experiments/",
+    "tests/play/test_adapters.py",
+    "tests/play/test_export.py",
+    "tests/robustness/",
+    "tests/runs/test_checkpoint.py::test_steps_may_grow_and_the_run_goes_on_from_its_end",
+    "tests/runs/test_lock.py",
+    "tests/test_document_blocks.py",
+    "tests/test_examples.py",
+    "tests/training/test_determinism.py",
+    "tests/views/report/test_browser.py",
+    "tests/views/report/test_report.py",
+    "tests/views/test_watch.py",
+)
+# By package: the extra that brings it, and what a failure says where it is missing.
+EXTRAS = {
+    "ale_py": ("atari", r"ale[-_]py|there is no Atari game"),
+    "Box2D": ("box2d", r"Box2D is not installed"),
+    "imageio_ffmpeg": ("video", r"imageio_ffmpeg|dsacc\[video\]"),
+    "onnx": ("onnx", r"named 'onnx|dsacc\[onnx\]"),
+    "ray": ("ray", r"named 'ray'|dsacc\[ray\]"),
+    "stable_baselines3": ("sb3", r"stable_baselines3|sb3_contrib|dsacc\[sb3\]"),
+    "submitit": ("slurm", r"submitit|dsacc\[slurm\]"),
+    "tensorboardX": ("tensorboard", r"tensorboardX|dsacc\[tensorboard\]"),
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """A test that fails because an extra is not installed is skipped, and says what to install.
+
+    `make test` installs every extra, so nothing is hidden there.
+    """
+    report = yield
+    if report.failed:
+        said = report.longreprtext + report.capstderr
+        for package, (extra, sign) in EXTRAS.items():
+            if find_spec(package) is None and re.search(sign, said):
+                report.outcome = "skipped"
+                report.longrepr = (str(item.path), 0, f"Skipped: needs {package}: pip install 'dsacc[{extra}]'")
+                break
+    return report

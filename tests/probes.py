@@ -90,6 +90,26 @@ class Lives(ForeverOne):
         return self.see(self.age / 10), 1.0, self.age == 10, False, {"life_lost": self.age == 5}
 
 
+class Clock(Probe):
+    """Shows how many steps it has made, in hundredths, and never ends. Keeps its seeds and the actions taken."""
+
+    actions = 8
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seeds: list[int | None] = []
+        self.actions_taken: list[int] = []
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.seeds.append(seed)
+        return self.see(0.0), {}
+
+    def step(self, action):
+        self.actions_taken.append(int(action))
+        return self.see(len(self.actions_taken) / 100), 1.0, False, False, {}
+
+
 class ActionMatters(Probe):
     """One step; action 1 pays 1, action 0 nothing: the soft policy is softmax([0, 1] / alpha)."""
 

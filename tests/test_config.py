@@ -1,9 +1,14 @@
 """Settings: what is refused and how, and what makes two runs the same."""
 
 import dataclasses
+import hashlib
+import re
+import typing
 
 import pytest
 
+from dsacc import DSAC
+from dsacc.cli import main
 from dsacc.config import PRESETS, Config, agent_name, make_config
 from dsacc.errors import ConfigError
 
@@ -55,10 +60,18 @@ def test_settings_are_laid_over_the_preset():
     assert make_config("paper", batch_size=7).hidden == 512
 
 
-def test_run_id_is_the_content():
+def test_the_run_id_is_the_hash_of_the_settings_that_are_not_at_their_default():
+    """Worked out here from the text, so that a folder written today is found by every later version."""
+    text = '{"constraint":"mean","env":"CartPole-v1","noise_std":0.5,"seed":3}'
+    config = make_config(env="CartPole-v1", constraint="mean", seed=3, noise_std=0.5, gamma=0.99)
+    assert config.run_id == hashlib.sha256(text.encode()).hexdigest()[:16] == "c7ff0235eb46b33a"
+    assert config.run_name == "CartPole-v1-dsac-m-s3-c7ff0235"
+
+
+def test_the_run_id_of_a_preset_is_that_of_its_settings():
     assert make_config(seed=1).run_id == make_config("classic", seed=1).run_id
-    changed = {make_config(seed=1).run_id, make_config(seed=2).run_id, make_config(noise_std=0.5).run_id}
-    assert len(changed) == 3
+    assert make_config(**PRESETS["paper"]).run_id == make_config("paper").run_id
+    assert len({make_config(preset).run_id for preset in PRESETS}) == len(PRESETS)
 
 
 def test_numbers_are_stored_in_their_declared_type():
@@ -72,14 +85,61 @@ def test_config_is_frozen():
         make_config().seed = 3  # type: ignore[misc]
 
 
-def test_every_field_is_explained():
-    for f in dataclasses.fields(Config):
-        assert len(f.metadata["help"]) > 10, f.name
+def test_every_setting_is_explained_in_words_of_its_own_on_the_command_line(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["train", "--help"])
+    assert stop.value.code == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    explained = {f.name: f.metadata["help"] for f in dataclasses.fields(Config)}
+    assert len(set(explained.values())) == len(explained)
+    for name, text in explained.items():
+        beyond_its_name = set(re.findall("[a-z]+", text.lower())) - set(name.split("_"))
+        assert len(beyond_its_name) >= 2, name
+        if name not in ("env", "constraint"):  # the command has an argument and --agent for these
+            assert re.search(rf"--{name.replace('_', '-')}(?![\w-])", shown), name
+            assert " ".join(text.split()) in shown, name
+
+
+def test_a_setting_that_may_be_left_out_says_what_happens_then():
+    optional = [f for f in dataclasses.fields(Config) if type(None) in typing.get_args(f.type)]
+    assert "alpha" in [f.name for f in optional]
+    for f in optional:
+        assert re.search(r"\bnone\b", f.metadata["help"]), f.name
+
+
+@pytest.mark.parametrize(
+    ("setting", "allowed", "refused"),
+    [
+        ("gamma", (0.0, 1.0), (-0.01, 1.01)),
+        ("target_tau", (1e-9, 1.0), (0.0, 1.01)),
+        ("learning_rate", (1e-12, 10.0), (0.0, -1e-3)),
+        ("n_step", (1, 1_000), (0, 1_001)),
+        ("seed", (0, 2**32 - 1), (-1, 2**32)),
+        ("fixed_lambda", (0.0, 1.0), (-0.1, 1.1)),
+        ("envs", (1, 64), (0, -1)),
+        ("random_steps", (0, 10**9), (-1,)),
+        ("initial_alpha", (1e-9, 100.0), (0.0,)),
+        ("critic_entropy", (0.0, 1.0), (-0.1, 1.1)),
+    ],
+)
+def test_the_ends_of_a_range_are_allowed_and_what_lies_beyond_is_refused(setting, allowed, refused):
+    for value in allowed:
+        assert getattr(make_config(**{setting: value}), setting) == value
+    for value in refused:
+        with pytest.raises(ConfigError, match=f"^{setting} must be"):
+            make_config(**{setting: value})
+
+
+def test_pictures_get_the_efficient_preset_and_everything_else_the_classic_one():
+    assert DSAC("dsacc/Catch-v0").config == make_config("efficient", env="dsacc/Catch-v0")
+    assert DSAC("CartPole-v1").config == make_config("classic", env="CartPole-v1")
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_every_preset_is_valid(preset):
-    assert make_config(preset).agent == "dsac"
+def test_a_preset_is_complete_and_names_no_agent(preset):
+    config = make_config(preset)
+    assert (config.agent, config.env, config.seed) == ("dsac", "", 0)
+    assert {name: getattr(config, name) for name in PRESETS[preset]} == PRESETS[preset]
 
 
 def test_agents_are_named_as_in_the_paper():

@@ -54,7 +54,7 @@ def test_compact_is_the_first_published_dqn():
 
 
 def test_rescaled_features_do_not_see_a_change_of_contrast():
-    """Without biases the convolutions are linear up to the ReLU, so half the contrast gives half of all."""
+    """Without biases the convolutions are linear up to the ReLU, so half the contrast halves every feature."""
     pictures = torch.rand(3, 4, 84, 84)
     plain, scale_free = (Encoder(make_config(encoder="compact", rescale_features=on), PICTURE) for on in (False, True))
     for network in (plain, scale_free):
@@ -69,7 +69,7 @@ def test_rescaled_features_do_not_see_a_change_of_contrast():
 
 @pytest.mark.parametrize("kind", ["compact", "nature", "small", "mlp"])
 def test_standardised_pictures_show_neither_brightness_nor_contrast(kind):
-    """Also where every frame of a stack is changed in a way of its own."""
+    """Also where each frame of a stack has its own brightness and contrast."""
     pictures = torch.rand(3, 4, 84, 84, generator=torch.Generator().manual_seed(0))
     changed = (
         pictures * torch.tensor([1.0, 0.7, 0.9, 0.6])[:, None, None] + torch.tensor([0, 0.3, 0.1, 0.2])[:, None, None]
@@ -119,9 +119,29 @@ def test_initial_weights_are_kaiming_normal_with_zero_biases():
 def test_separate_networks_share_nothing():
     config, spec = make_config(hidden=8), ObservationSpec("vector", (3,))
     critics, actor = Critics(config, spec, 2), Actor(config, spec, 2)
-    q1, q2 = critics(torch.ones(1, 3))
-    assert not torch.equal(q1, q2)
-    assert actor.encoder is not None
+    critics(torch.ones(1, 3))[0].sum().backward()
+    trained = {name for name, p in critics.named_parameters() if p.grad is not None}
+    assert trained == {name for name, _ in critics.named_parameters() if name.startswith(("encoders.0", "heads.0"))}
+    assert not {p.data_ptr() for p in critics.parameters()} & {p.data_ptr() for p in actor.parameters()}
+    seen = torch.ones(1, 3)
+    assert torch.equal(actor(seen, torch.zeros(1, 8)), actor(seen, torch.ones(1, 8)))
+
+
+def test_with_a_shared_trunk_both_critics_train_it_and_the_actor_does_not():
+    config, spec = make_config(hidden=8, shared_trunk=True), ObservationSpec("vector", (3,))
+    critics, actor = Critics(config, spec, 2), Actor(config, spec, 2)
+    initialise(critics, torch.Generator().manual_seed(0))
+    seen = torch.ones(1, 3)
+    gradients = []
+    for k in (0, 1):
+        critics.zero_grad()
+        critics(seen)[k].sum().backward()
+        gradients.append(critics.encoders[0].body[0].weight.grad.clone())
+    assert all(g.abs().sum() > 0 for g in gradients)
+    critics.zero_grad()
+    actor(seen, critics.features(seen)[0]).sum().backward()
+    assert all(p.grad is None for p in critics.parameters())
+    assert actor.head.weight.grad is not None
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import ale_py
 import cv2
 import gymnasium as gym
 import numpy as np
@@ -13,6 +12,7 @@ from dsacc import DSAC, make_env
 from dsacc.envs.atari import Atari, display_name, find_game
 from dsacc.errors import EnvError
 
+ale_py = pytest.importorskip("ale_py", reason="needs ale_py: pip install 'dsacc[atari]'")
 GAMES = ["Alien", "Amidar", "BattleZone", "BeamRider", "Breakout", "CrazyClimber", "MsPacman", "Seaquest", "UpNDown"]
 gym.register_envs(ale_py)
 

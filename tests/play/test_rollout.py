@@ -1,8 +1,11 @@
 """Evaluation: seeds fix every game, and how many run at once changes nothing."""
 
+import gymnasium as gym
 import numpy as np
 import pytest
-from probes import ActionMatters
+from gymnasium import spaces
+from helpers.extras import atari
+from probes import ActionMatters, ForeverOne
 
 from dsacc import DSAC, evaluate
 from dsacc.errors import ConfigError, ModelError
@@ -16,12 +19,40 @@ def model():
     return DSAC("CartPole-v1", **TINY).learn(200)
 
 
+CATCH = {"random_steps": 20, "hidden": 16, "batch_size": 4, "encoder": "small"}
+
+
+@pytest.fixture(scope="module")
+def catcher():
+    return DSAC("dsacc/Catch-v0", **CATCH).learn(60)
+
+
 @pytest.mark.parametrize("policy", ["greedy", "sampled"])
-def test_how_many_games_run_at_once_changes_no_result(model, policy, monkeypatch):
-    many = evaluate(model, episodes=20, policy=policy)
-    assert evaluate(model, episodes=20, policy=policy) == many
-    few = evaluate(model, episodes=5, policy=policy)
-    assert few[0]["returns"] == many[0]["returns"][:5]
+def test_how_many_episodes_are_asked_for_changes_none_of_them(model, policy):
+    (many,) = evaluate(model, episodes=20, policy=policy)
+    assert evaluate(model, episodes=20, policy=policy) == [many]
+    (few,) = evaluate(model, episodes=5, policy=policy)
+    assert (few["returns"], few["lengths"]) == (many["returns"][:5], many["lengths"][:5])
+
+
+@pytest.mark.parametrize("batch", [1, 3, 20])
+@pytest.mark.parametrize("policy", ["greedy", "sampled"])
+def test_how_many_games_are_played_at_once_changes_no_row(model, catcher, policy, batch, monkeypatch):
+    """17 episodes, so that some wait for a place and some places stay empty. Vectors, and pictures in their weather."""
+    wanted = evaluate(model, episodes=17, policy=policy)
+    in_snow = evaluate(catcher, shifts=["id", "snow"], episodes=5, policy=policy)
+    assert rollout.BATCH == 16
+    monkeypatch.setattr(rollout, "BATCH", batch)
+    sizes = set()
+
+    def act(observations):
+        sizes.add(len(observations))
+        return np.zeros(len(observations), int)
+
+    evaluate(act, "CartPole-v1", episodes=17)
+    assert sizes == {batch}
+    assert evaluate(model, episodes=17, policy=policy) == wanted
+    assert evaluate(catcher, shifts=["id", "snow"], episodes=5, policy=policy) == in_snow
 
 
 def test_another_seed_plays_other_games(model):
@@ -38,13 +69,11 @@ def test_evaluation_does_not_disturb_training():
 
 def test_scores_are_raw_and_lengths_are_steps(model):
     (row,) = evaluate(model, episodes=3)
-    assert row["returns"] == [float(n) for n in row["lengths"]]  # CartPole pays 1 a step
+    assert row["returns"] == [float(n) for n in row["lengths"]]  # CartPole pays 1 per step
     assert (row["env"], row["agent"], row["shift"], row["severity"]) == ("CartPole-v1", "dsac", "id", None)
 
 
 def test_an_endless_game_is_cut(monkeypatch):
-    from probes import ForeverOne
-
     class Endless(ForeverOne):
         def step(self, action):
             observation, reward, _, _, info = super().step(action)
@@ -85,14 +114,6 @@ def test_sampled_play_is_not_greedy_play(model):
     assert not np.array_equal(greedy, sampled)
 
 
-CATCH = {"random_steps": 20, "hidden": 16, "batch_size": 4, "encoder": "small"}
-
-
-@pytest.fixture(scope="module")
-def catcher():
-    return DSAC("dsacc/Catch-v0", **CATCH).learn(60)
-
-
 def test_pictures_meet_the_papers_four_conditions_by_default(catcher):
     rows = evaluate(catcher, episodes=2)
     assert [row["shift"] for row in rows] == ["id", "snow", "rain", "fog"]
@@ -112,24 +133,75 @@ def test_both_policies_in_one_call_equal_two_calls(catcher):
     assert rows == [evaluate(catcher, shifts=["id"], episodes=5, policy=p)[0] for p in ("greedy", "sampled")]
 
 
-def test_every_agent_meets_the_same_games_and_the_same_weather():
-    """Two players that differ in everything see the same first pictures in the same episodes."""
+class Scenery(gym.Env):
+    """A grey picture whatever is done: only weather is seen. Action 0 makes a game of 9 steps, action 1 one of 14."""
 
-    def looker(action):
+    def __init__(self):
+        self.observation_space = spaces.Box(0, 255, (84, 84, 3), np.uint8)
+        self.action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.age = 0
+        return np.full((84, 84, 3), 100, np.uint8), {}
+
+    def step(self, action):
+        self.age += 1
+        return np.full((84, 84, 3), 100, np.uint8), 1.0, self.age == (9, 14)[action], False, {}
+
+
+def weather_met(action, **settings):
+    """[episode, frame, ...]: what an agent that always takes this action sees in each of 20 episodes, frame by frame.
+
+    16 games run at once. They end together, and then the other 4 begin.
+    """
+    seen = []
+
+    def act(observations):
+        seen.append(observations.copy())
+        return np.full(len(observations), action)
+
+    (row,) = evaluate(act, Scenery, episodes=20, **settings)
+    (length,) = set(row["lengths"])
+    assert len(seen) == 2 * length
+    waves = np.stack(seen).reshape(2, length, *seen[0].shape).swapaxes(1, 2)
+    return np.concatenate([waves[0], waves[1, :4]])
+
+
+@pytest.mark.parametrize("mode", ["independent", "frozen", "falling"])
+@pytest.mark.parametrize("shift", ["snow", "rain", "fog"])
+def test_every_agent_meets_the_same_weather_in_every_frame_as_long_as_both_play(shift, mode):
+    short, long = (weather_met(action, shifts=[shift], mode=mode) for action in (0, 1))
+    assert (short.shape[:2], long.shape[:2]) == ((20, 9), (20, 14))
+    assert np.array_equal(short, long[:, :9])
+
+
+@pytest.mark.parametrize("shift", ["snow", "rain", "fog"])
+def test_every_episode_and_every_seed_has_weather_of_its_own(shift):
+    one, other = (weather_met(0, shifts=[shift], seed=seed) for seed in (0, 1))
+    films = [film.tobytes() for film in (*one, *other)]
+    assert len(set(films)) == 40
+
+
+def test_every_agent_meets_the_same_games():
+    """The ball of Catch falls the same way for a paddle that goes left and one that goes right."""
+
+    def films(action):
         seen = []
 
-        def play(observations):
+        def act(observations):
             seen.append(observations[:4].copy())
             return np.full(len(observations), action)
 
-        evaluate(play, "dsacc/Catch-v0", shifts=["snow"], episodes=4)
-        return seen
+        evaluate(act, "dsacc/Catch-v0", shifts=["id"], episodes=4)
+        return np.stack(seen)
 
-    left, right = looker(0), looker(2)
-    assert np.array_equal(left[0], right[0])
-    weather = [np.abs(x[1].astype(int) - x[0]).sum() for x in (left, right)]
-    assert all(w > 0 for w in weather)
-    assert not np.array_equal(left[2], right[2])  # the paddles have gone apart
+    left, right = films(0), films(2)
+    paddle = 72  # the bottom row of cells begins here
+    shared = min(len(left), len(right))
+    assert shared > 5
+    assert np.array_equal(left[:shared, :, :paddle], right[:shared, :, :paddle])
+    assert not np.array_equal(left[2, :, paddle:], right[2, :, paddle:])
 
 
 def test_the_batch_is_always_the_same_size():
@@ -149,6 +221,7 @@ def test_an_agent_for_other_actions_is_refused(catcher):
         evaluate(catcher, "CartPole-v1", episodes=1)
 
 
+@atari
 def test_a_game_has_one_name_in_the_rows_however_it_is_called():
     for name in ("breakout", "ALE/Breakout-v5"):
         (row,) = evaluate(lambda x: np.zeros(len(x), int), name, shifts=["id"], episodes=1)

@@ -27,23 +27,27 @@ def test_constant_reward_is_the_value():
     assert q_at(model, 0.0) == pytest.approx(1.0, abs=0.02)
 
 
+@pytest.mark.slow
 def test_reward_that_depends_on_the_observation_is_told_apart():
     model = DSAC(RewardIsObservation(), **FAST).learn(600)
     assert q_at(model, -1.0, 1.0)[:, 0] == pytest.approx([-1.0, 1.0], abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_step", [1, 3])
-def test_delayed_reward_is_discounted_once_a_step(n_step):
+def test_delayed_reward_is_discounted_once_per_step(n_step):
     model = DSAC(DelayedReward(), gamma=0.5, **{**FAST, "n_step": n_step}).learn(800)
     assert q_at(model, 0.0, 1.0)[:, 0] == pytest.approx([0.5, 1.0], abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_truncation_bootstraps(n_step):
     model = DSAC(ForeverOne(), gamma=0.5, **{**FAST, "n_step": n_step}).learn(900)
     assert q_at(model, 0.0) == pytest.approx(2.0, abs=0.1)
 
 
+@pytest.mark.slow
 def test_soft_policy_of_a_bandit_is_its_boltzmann_policy():
     model = DSAC(ActionMatters(), alpha=0.5, **FAST).learn(1500)
     pi = torch.softmax(torch.tensor(model.logits(seen(0.0))), dim=-1)[0]
@@ -51,6 +55,7 @@ def test_soft_policy_of_a_bandit_is_its_boltzmann_policy():
     assert pi[1] == pytest.approx(1 / (1 + np.exp(-2.0)), abs=0.03)
 
 
+@pytest.mark.slow
 def test_constant_lambda_raises_the_actors_temperature_as_derived():
     """At fixed lambda the mean-constrained actor is softmax((1 - lambda) Q / alpha)."""
     model = DSAC(ActionMatters(), constraint="mean", alpha=0.5, fixed_lambda=0.5, **FAST).learn(1500)
@@ -58,6 +63,7 @@ def test_constant_lambda_raises_the_actors_temperature_as_derived():
     assert pi[1] == pytest.approx(1 / (1 + np.exp(-1.0)), abs=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("critics", ["average", "min"])
 def test_two_state_chain_has_its_soft_values(critics):
     model = DSAC(TwoStateChain(), alpha=0.3, gamma=0.8, critics=critics, **SOFT).learn(4000)
@@ -65,6 +71,7 @@ def test_two_state_chain_has_its_soft_values(critics):
     assert q_at(model, 0.0, 1.0) == pytest.approx(expected, rel=0.06)
 
 
+@pytest.mark.slow
 def test_decoupled_critics_learn_the_value_without_the_entropy_bonus():
     model = DSAC(TwoStateChain(), alpha=0.3, gamma=0.8, critic_entropy=0.0, **FAST).learn(4000)
     pi = torch.softmax(torch.tensor(model.logits(seen(0.0, 1.0))), dim=-1).numpy()
@@ -75,6 +82,7 @@ def test_decoupled_critics_learn_the_value_without_the_entropy_bonus():
     assert q_at(model, 0.0, 1.0) == pytest.approx(q, rel=0.06)
 
 
+@pytest.mark.slow
 def test_temperature_brings_the_entropy_to_its_target():
     rows = []
     settings = {**FAST, "log_every": 200}

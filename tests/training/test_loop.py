@@ -1,13 +1,14 @@
-"""The loop: several environments, lost lives, memory; on the real emulator where it matters."""
+"""The loop: lost lives, frame stacks, memory, a stop; on the real emulator where it matters."""
 
 import json
+import math
 import os
 import signal
 
 import gymnasium as gym
-import numpy as np
 import pytest
 import torch
+from helpers.extras import atari
 from probes import Lives
 
 from dsacc import DSAC, evaluate, make_env
@@ -19,39 +20,22 @@ from dsacc.system.threads import using_threads
 TINY = {"random_steps": 40, "hidden": 16, "batch_size": 8, "log_every": 50, "replay_size": 500}
 
 
-def test_a_lost_life_ends_the_bootstrap_and_not_the_episode():
-    counts = {}
-    for setting in (False, True):
-        model = DSAC(Lives(), **TINY, n_step=1, lost_life_ends=setting).learn(200)
-        replay = model._trainer.replay
-        counts[setting] = int((replay.after[:200] == 1).sum())
-        assert model._trainer.episodes == 20
-    assert counts == {False: 20, True: 40}
+@pytest.mark.parametrize(("ends", "ages"), [(False, {9}), (True, {4, 9})])
+def test_a_lost_life_ends_the_bootstrap_and_not_the_episode(ends, ages):
+    """A game of ten steps shows its age, in tenths, before each. It loses a life at the fifth."""
+    model = DSAC(Lives(), **TINY, n_step=1, lost_life_ends=ends)
+    seen, rows, update = [], [], model.learner.update
 
+    def watched(batch, *rest):
+        ages_B = (batch.observation[:, 0] * 10).round().int()
+        seen.extend(zip(ages_B.tolist(), batch.terminated_B.tolist(), strict=True))
+        return update(batch, *rest)
 
-@pytest.mark.parametrize("envs", [1, 3, 8])
-def test_as_many_updates_a_step_however_many_environments(envs):
-    model = DSAC("CartPole-v1", **TINY, envs=envs, train_every=2, n_step=1).learn(201)
-    trainer = model._trainer
-    assert trainer.step == 201
-    # The first step past the random ones that is a multiple of two, to the last; collected in groups of `envs`.
-    groups = range(envs, 201 + envs, envs)
-    first = next(g for g in groups if g > 40)
-    expected = 201 // 2 - (first - envs) // 2
-    assert trainer.updates == expected
-    assert trainer.replay.written_E.sum() >= 201
-    assert all(trainer.replay.written_E > 0)
-
-
-def test_several_environments_get_seeds_of_their_own_and_repeat():
-    def first_looks(seed):
-        return np.stack(DSAC("CartPole-v1", envs=3, seed=seed, **TINY).prepare().seen_E)
-
-    assert len(np.unique(first_looks(0), axis=0)) == 3
-    assert np.array_equal(first_looks(0), first_looks(0))
-    runs = [DSAC("CartPole-v1", envs=3, constraint="mean", **TINY).learn(150) for _ in range(2)]
-    a, b = (m.learner.state() for m in runs)
-    assert all(np.array_equal(a[k], b[k]) for k in a)
+    model.learner.update = watched
+    model.learn(200, callback=rows.append)
+    assert {age for age, _ in seen} == set(range(10))
+    assert all(terminated == (age in ages) for age, terminated in seen)
+    assert (rows[-1]["episodes"], rows[-1]["return"]) == (20, 10.0)
 
 
 def test_an_environment_object_is_copied_if_gymnasium_knows_how():
@@ -61,43 +45,68 @@ def test_an_environment_object_is_copied_if_gymnasium_knows_how():
         DSAC(Lives(), envs=2, **TINY)
 
 
-def test_rows_come_once_for_each_stretch_of_log_every_steps():
-    rows = []
-    DSAC("CartPole-v1", envs=7, **TINY).learn(200, callback=rows.append)
-    assert [r["step"] for r in rows] == [56, 105, 154, 200]
-
-
-def test_atari_stores_one_picture_a_step_and_says_what_it_needs():
+@atari
+def test_atari_stores_one_picture_per_step_and_says_what_it_needs():
     model = DSAC("Breakout", constraint="mean", **TINY)
     assert frame_stack(model.env) == 4
     assert model.replay_bytes(10**9) == 500 * (84 * 84 + 18)
+    shapes, update = set(), model.learner.update
+
+    def watched(batch, *rest):
+        shapes.add(tuple(batch.observation.shape))
+        return update(batch, *rest)
+
+    model.learner.update = watched
     model.learn(60)
-    replay = model._trainer.replay
-    assert replay.nbytes == model.replay_bytes(500)
-    t = replay.sample(4, np.random.default_rng(0))
-    assert t.observation.shape == (4, 4, 84, 84)
+    assert model.prepare().replay.nbytes == model.replay_bytes(500)
+    assert shapes == {(8, 4, 84, 84)}
 
 
 def test_gymnasiums_own_frame_stack_is_stored_once_as_well():
-    stacked = gym.wrappers.FrameStackObservation(gym.make("dsacc/Catch-v0"), 3)
-    assert frame_stack(stacked) == 3
-    DSAC(stacked, **TINY).learn(80)
-    assert frame_stack(gym.wrappers.FrameStackObservation(gym.make("dsacc/Catch-v0"), 3, padding_type="zero")) == 1
+    """A stack of three takes as many bytes as the game alone. Padded with zeros it takes three pictures per step."""
+
+    def stacked(**padding):
+        return gym.wrappers.FrameStackObservation(gym.make("dsacc/Catch-v0"), 3, **padding)
+
+    assert (frame_stack(stacked()), frame_stack(stacked(padding_type="zero"))) == (3, 1)
+    single, once, thrice = (
+        DSAC(env, **TINY).replay_bytes(500) for env in ("dsacc/Catch-v0", stacked(), stacked(padding_type="zero"))
+    )
+    picture = math.prod(gym.make("dsacc/Catch-v0").observation_space.shape)
+    assert once == single
+    assert thrice == single + 500 * 2 * picture
     assert frame_stack(gym.wrappers.FrameStackObservation(gym.make("CartPole-v1"), 3)) == 1
     assert frame_stack(gym.make("CartPole-v1")) == 1
+
+
+@atari
+def test_a_stack_of_stacks_is_stored_whole():
     stacked_again = gym.wrappers.FrameStackObservation(make_env("Breakout"), 2)
     assert frame_stack(gym.wrappers.TimeLimit(stacked_again, 100)) == 1
 
 
+def test_a_stack_that_is_stored_once_teaches_what_whole_stacks_teach():
+    states = []
+    for stored_once in (True, False):
+        env = gym.wrappers.FrameStackObservation(gym.make("dsacc/Catch-v0"), 3)
+        if not stored_once:  # nobody can tell that this is a stack
+            env = gym.wrappers.TransformObservation(env, lambda x: x, env.observation_space)
+        assert frame_stack(env) == (3 if stored_once else 1)
+        states.append(DSAC(env, **TINY).learn(80).learner.state())
+    assert all(states[0][name].equal(states[1][name]) for name in states[0])
+
+
 @pytest.mark.parametrize("constraint", [None, "mean"])
-def test_compressed_and_plain_replay_give_the_same_agent(constraint):
+@pytest.mark.parametrize("env", ["dsacc/Catch-v0", pytest.param("Breakout", marks=atari)])
+def test_compressed_and_plain_replay_give_the_same_agent(env, constraint):
     states = []
     for compression in ("none", "lz4"):
         settings = TINY | {"replay_compression": compression, "replay_size": 60, "hidden": 32}
-        states.append(DSAC("Breakout", constraint=constraint, **settings).learn(90).learner.state())
-    assert all(np.array_equal(states[0][k], states[1][k]) for k in states[0])
+        states.append(DSAC(env, constraint=constraint, **settings).learn(90).learner.state())
+    assert all(states[0][name].equal(states[1][name]) for name in states[0])
 
 
+@atari
 def test_a_replay_that_cannot_fit_is_refused_at_once_with_what_would(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("dsacc.dsac.free_memory", lambda: 3_000_000_000)
     with pytest.raises(
@@ -108,10 +117,11 @@ def test_a_replay_that_cannot_fit_is_refused_at_once_with_what_would(monkeypatch
     assert main(["train", "Breakout", "--preset", "paper", "--steps", "1000000"]) == 2
     assert "replay_compression lz4" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
-    # Fewer steps need less, and fit.
+    # Fewer steps need less memory, and it is there.
     DSAC("Breakout", preset="paper").prepare(100_000)
 
 
+@atari
 def test_train_breakout_from_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     out = tmp_path / "run"
@@ -129,6 +139,7 @@ def test_train_breakout_from_the_command_line(tmp_path, monkeypatch, capsys):
     assert main(["evaluate", str(out), "--episodes", "1", "--policy", "sampled"]) == 0
 
 
+@atari
 def test_an_atari_game_is_tested_for_18000_frames_at_most():
     assert make_env("Breakout").test_steps * 4 == 18_000
 
@@ -156,8 +167,8 @@ def test_a_stop_that_cannot_save_lets_go_of_the_folder(tmp_path):
     assert json.loads((out / "status.json").read_text())["state"] == "failed"
 
 
-def test_numbers_too_small_to_matter_are_zero_while_it_learns():
-    """Arithmetic with denormal numbers is many times slower; Adam's fading moments are full of them."""
+def test_denormal_numbers_are_zero_while_it_learns():
+    """Arithmetic with them is many times slower, and Adam's fading moments are full of them."""
     tiny = torch.full((4,), 1e-40)
     if not torch.set_flush_denormal(True):
         pytest.skip("this processor cannot flush denormal numbers")
