@@ -16,7 +16,8 @@ from grids import tiny_grid
 
 from dsacc.cli import main
 from dsacc.errors import ConfigError, DsaccError
-from dsacc.experiments.backends import Outcome, local
+from dsacc.experiments.backends import local
+from dsacc.experiments.backends.base import Backend, Ending
 from dsacc.experiments.driver import run_experiment
 from dsacc.experiments.grids import Overrides, load_plan
 from dsacc.experiments.plan import Plan, read_plan, write_plan
@@ -31,13 +32,20 @@ def _probes_can_be_imported(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]))
 
 
-class Here:
+class Here(Backend):
     """A backend without processes."""
 
-    def execute(self, plan, out, names, told):
-        for name in names:
-            perform(plan[name], plan.tests, out)
-            told(Outcome(name, True, None, 1.0, 1, "here"))
+    pause = 0.0
+
+    def submit(self, attempt):
+        perform(attempt.run, attempt.tests, attempt.out)
+        return attempt.name
+
+    def poll(self, running):
+        return {name: Ending(None, "here") for name in running}
+
+    def cancel(self, running):
+        pass
 
 
 def plan_of(text: str, folder: Path) -> Plan:
@@ -208,10 +216,11 @@ def test_a_stopped_driver_saves_its_runs_and_says_so(tmp_path):
 def test_two_drivers_on_one_folder_are_one_too_many(tmp_path):
     plan, out = plan_of(GRID, tmp_path), tmp_path / "out"
 
-    class Nested:
-        def execute(self, plan, out, names, told):
+    class Nested(Here):
+        def submit(self, attempt):
             with pytest.raises(DsaccError, match="is in use by pid"):
                 run_experiment(plan, out, self, lambda line: None)
+            return attempt.name
 
     run_experiment(plan, out, Nested(), lambda line: None)
 
@@ -231,18 +240,6 @@ def test_a_core_of_its_own_only_where_the_pool_takes_them_all(monkeypatch):
     assert [local.Local().core_for(slot) for slot in (0, 1)] == [3, 5]
     assert local.Local(1).core_for(0) is None
     assert local.Local(3).core_for(2) is None
-
-
-def test_a_run_that_does_not_fit_beside_another_waits(monkeypatch):
-    class Attempt:
-        def growth(self):
-            return 60
-
-    monkeypatch.setattr(local, "free_memory", lambda: 100)
-    waiting, memory = [("large", 1, 0.0), ("small", 1, 0.0)], {"large": 50, "small": 40}
-    assert local._first_that_fits(waiting, memory, [Attempt()]) == ("small", 1, 0.0)
-    assert local._first_that_fits(waiting, memory, [Attempt(), Attempt()]) is None
-    assert local._first_that_fits(waiting, memory, []) == ("large", 1, 0.0)
 
 
 def test_a_run_that_never_fits_fails_with_its_sentence(tmp_path, monkeypatch):

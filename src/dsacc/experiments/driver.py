@@ -1,4 +1,4 @@
-"""An experiment from its plan to its table. The same call again continues where the last one ended, however it ended."""
+"""An experiment from its plan to its table. The same call again continues wherever the last one ended."""
 
 import json
 import threading
@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from dsacc.analysis.formats import render
-from dsacc.errors import DsaccError, RunError
+from dsacc.errors import ConfigError, DsaccError, RunError
 from dsacc.experiments.backends.base import Backend
 from dsacc.experiments.plan import Plan, Run, Tests, read_plan, why_not_grown, write_plan
 from dsacc.experiments.scheduler import Outcome, execute
@@ -39,6 +39,8 @@ def run_experiment(
     many times per minute, to show progress. Raises a DsaccError if runs failed, after the others are finished and each
     failed run was named with its error.
     """
+    if retries < 0:
+        raise ConfigError(f"--retries must be at least 0, not {retries}")
     check_folder(plan, out)
     with _Held(out):
         check_folder(plan, out)  # again: another process may have used it in between

@@ -57,7 +57,7 @@ class Overrides:
 
 
 def load_plan(source: str | Path, overrides: Overrides | None = None) -> Plan:
-    """A plan from the name of a built-in grid or from a TOML file. A mistake is one sentence with the file and the key."""
+    """A plan from a built-in grid, by name, or a TOML file. A mistake is one sentence with the file and the key."""
     text, where, name = _text(source)
     try:
         content = tomllib.loads(text)
@@ -129,7 +129,9 @@ class _Reader:
             return list(range(seeds))
         fine = isinstance(seeds, list) and seeds and all(type(s) is int and s >= 0 for s in seeds)
         if not fine or len(set(seeds)) != len(seeds):
-            raise self._wrong("seeds", f"must be a number of seeds, or a list of different seeds from 0 up, not {seeds!r}")
+            raise self._wrong(
+                "seeds", f"must be a number of seeds, or a list of different ones from 0 up, not {seeds!r}"
+            )
         return list(seeds)
 
     def _variants(self) -> list[dict[str, Any]]:
@@ -168,7 +170,9 @@ class _Reader:
         severities = table.get("severity", ["paper"])
         severities = severities if isinstance(severities, list) else [severities]
         if not severities or not all(s == "paper" or (type(s) is int and 1 <= s <= 5) for s in severities):
-            raise self._wrong("tests.severity", f"must be 'paper', 1 to 5, or a list of these, not {table['severity']!r}")
+            raise self._wrong(
+                "tests.severity", f"must be 'paper', 1 to 5, or a list of these, not {table['severity']!r}"
+            )
         mode = table.get("mode", "independent")
         if mode not in MODES:
             raise self._wrong("tests.mode", f"must be one of {', '.join(MODES)}, not {mode!r}")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dsacc.errors import ConfigError, Stopped
+from dsacc.errors import Stopped
 from dsacc.experiments.backends.base import Attempt, Backend, Ending, Handle
 from dsacc.experiments.facts import memory_of
 from dsacc.experiments.plan import Plan
@@ -39,8 +39,6 @@ def execute(
     A run that fails does not stop the others. It is tried `retries` times more, then told. `tick` is called on every
     round of the loop. On SIGTERM or Ctrl-C all runs are asked to save, and `Stopped` or KeyboardInterrupt is raised.
     """
-    if retries < 0:
-        raise ConfigError(f"--retries must be at least 0, not {retries}")
     attempts = [Attempt(plan[name], plan.tests, out, memory_of(plan[name])) for name in names]
     with backend.open(out), StopSignals() as signals:
         schedule = _Schedule(backend, tell, retries)

@@ -1,4 +1,4 @@
-"""This process among others: the cores it may use, the parent it ends with."""
+"""This process among others: the cores that it may use, and the parent that it ends with."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ def cores() -> list[int]:
 
 
 def die_with(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends, so that no orphan holds a run's lock (Linux)."""
+    """Have the kernel kill this process when its parent ends, so that no orphan holds a run's lock. Linux only."""
     if not sys.platform.startswith("linux"):
         return
     import ctypes
@@ -25,10 +25,11 @@ def die_with(parent: int) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     except (OSError, AttributeError):
         return
-    if os.getppid() != parent:  # it ended before we asked
+    if os.getppid() != parent:  # the parent ended before we asked
         os._exit(1)
 
 
 def pin_to(core: int) -> None:
+    """Keep this process on one core, if the system lets us."""
     with suppress(AttributeError, OSError):  # not Linux, or not allowed: slower, not wrong
         os.sched_setaffinity(0, {core})

@@ -11,7 +11,7 @@ from dsacc.errors import Stopped
 class StopSignals:
     """Notes SIGTERM and Ctrl-C. The loop calls `check` where it can stop, which raises `Stopped`.
 
-    A second Ctrl-C does not wait. A `Stopped` by Ctrl-C leaves the block as KeyboardInterrupt, as Python's users expect.
+    A second Ctrl-C does not wait. A `Stopped` by Ctrl-C leaves the block as KeyboardInterrupt.
     """
 
     def __init__(self, active: bool = True) -> None:

@@ -1,7 +1,7 @@
 """A Slurm cluster, through submitit: one job per run. Slurm queues a job again when it is preempted or out of time.
 
-submitit hands a job its task as a pickle in OUT/slurm, which the same user writes and reads. We read no pickle back: how
-a run ended is in OUT/tasks as JSON. Whoever may write to OUT can run programs as you, as with any job script.
+submitit hands a job its task as a pickle in OUT/slurm, which the same user writes and reads. We read no pickle back:
+OUT/tasks says as JSON how a run ended. Whoever may write to OUT can run programs as you, as with any job script.
 """
 
 import getpass
