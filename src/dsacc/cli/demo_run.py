@@ -1,9 +1,8 @@
 """The whole job on the built-in game, in minutes: the grid `demo` with its progress, its curves and its report."""
 
 import json
-import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,6 @@ from dsacc.experiments.status import as_table, read_standings
 from dsacc.experiments.task import run_folder
 from dsacc.system.text import listed, readable
 from dsacc.views.report import write_report
-
-REFRESH = 0.5  # seconds between two tables on a terminal
 
 
 def run_demo(out: Path, plan: Plan | None = None, console: Console | None = None) -> list[dict[str, Any]]:
@@ -46,37 +43,25 @@ def run_demo(out: Path, plan: Plan | None = None, console: Console | None = None
     return rows
 
 
-def _progress(plan: Plan, out: Path, console: Console) -> AbstractContextManager[Callable[[], None]]:
-    return _live_table(out, console) if console.is_terminal else nullcontext(_Lines(plan, out, console))
-
-
 @contextmanager
-def _live_table(out: Path, console: Console) -> Iterator[Callable[[], None]]:
-    looked = 0.0
-    with Live(console=console, auto_refresh=False) as live:
+def _progress(plan: Plan, out: Path, console: Console) -> Iterator[Callable[[], None]]:
+    """A live table on a terminal; elsewhere four lines per run."""
+    if console.is_terminal:
+        with Live(
+            get_renderable=lambda: as_table(read_standings(out), str(out)), console=console, refresh_per_second=2
+        ):
+            yield lambda: None
+        return
+    said = dict.fromkeys(plan.names, 0)
 
-        def show() -> None:
-            nonlocal looked
-            looked = time.monotonic()
-            live.update(as_table(read_standings(out), str(out)), refresh=True)
-
-        yield lambda: show() if time.monotonic() > looked + REFRESH else None
-        show()  # how they ended
-
-
-class _Lines:
-    """Four lines per run, for logs and pipes."""
-
-    def __init__(self, plan: Plan, out: Path, console: Console) -> None:
-        self.runs, self.out, self.console = plan.runs, out, console
-        self.said = {run.name: 0 for run in plan.runs}
-
-    def __call__(self) -> None:
-        for run, now in zip(self.runs, read_standings(self.out), strict=True):
-            if now.step >= self.said[run.name] + run.steps // 4:
-                self.said[run.name] = now.step
+    def print_lines() -> None:
+        for run, now in zip(plan.runs, read_standings(out), strict=True):
+            if now.step >= said[run.name] + run.steps // 4:
+                said[run.name] = now.step
                 score = "" if now.last_return is None else f"  return {readable(now.last_return)}"
-                self.console.print(f"{run.agent:7} step {now.step:,}/{run.steps:,}{score}", highlight=False)
+                console.print(f"{run.agent:7} step {now.step:,}/{run.steps:,}{score}", highlight=False)
+
+    yield print_lines
 
 
 def _rows(run: Path) -> list[dict[str, Any]]:

@@ -28,9 +28,9 @@ def add(commands: Commands) -> None:
     for name, entry in BACKENDS.items():
         if entry.options:
             group = parser.add_argument_group(f"with --backend {name}")
-            for keyword, (flag, how) in entry.options.items():
-                numbers = {"type": whole} if how.get("type") is int else {}
-                group.add_argument(flag, dest=keyword, **{**how, **numbers})
+            for option in entry.options:
+                numbers = {"type": whole} if option.argparse_words.get("type") is int else {}
+                group.add_argument(option.flag, dest=option.keyword, **{**option.argparse_words, **numbers})
     group = parser.add_argument_group("in place of what the grid says")
     group.add_argument("--envs", nargs="+", metavar="ENV", help="environments")
     group.add_argument("--agents", nargs="+", metavar="AGENT", help=", ".join(AGENTS))
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> None:
     out = args.out or Path("experiments") / plan.name
     for note in plan.notes:
         say(note)
-    options = {keyword: getattr(args, keyword) for keyword in BACKENDS[args.backend].options}
+    options = {option.keyword: getattr(args, option.keyword) for option in BACKENDS[args.backend].options}
     backend = find_backend(args.backend, workers=args.workers, device=args.device, **options)
     if args.dry_run:
         from dsacc.experiments.estimate import print_estimate

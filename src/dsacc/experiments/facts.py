@@ -22,7 +22,6 @@ class EnvFacts:
     spec: ObservationSpec
     stack: int
     is_image: bool
-    actions: int
     test_steps: int | None  # where the environment limits a test game
 
     @property
@@ -40,14 +39,14 @@ def facts_of(source: str) -> EnvFacts:
     """Make the environment and look at it, once per process. An EnvError says why we cannot use it."""
     env = make_env(source)
     try:
-        actions, observations = check_actions(env), Observations(env.observation_space)
+        check_actions(env)
+        observations = Observations(env.observation_space)
         return EnvFacts(
             source=source,
             name=env_name(env),
             spec=observations.spec,
             stack=frame_stack(env),
             is_image=observations.is_image,
-            actions=actions,
             test_steps=getattr(env.unwrapped, "test_steps", None),
         )
     finally:

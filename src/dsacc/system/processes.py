@@ -5,6 +5,8 @@ import signal
 import sys
 from contextlib import suppress
 
+import psutil
+
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -13,6 +15,14 @@ def cores() -> list[int]:
     with suppress(AttributeError):  # not Linux
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
+
+
+def is_alive(pid: int, command: str = "") -> bool:
+    """Whether a process runs (a zombie does not), with `command` somewhere in its command line."""
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        return bool(process.status() != psutil.STATUS_ZOMBIE and command in " ".join(process.cmdline()))
+    return False
 
 
 def die_with(parent: int) -> None:

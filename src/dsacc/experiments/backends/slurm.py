@@ -19,13 +19,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from dsacc.errors import ConfigError, DsaccError, RunError
 from dsacc.experiments.backends.base import Attempt, Backend, Ending
 from dsacc.experiments.backends.supervised import SupervisedTask
 from dsacc.experiments.task import TaskFile, is_done
 from dsacc.system.files import read_json, write_atomically
+from dsacc.system.processes import is_alive
 
 ASK = 30.0  # seconds between two questions to the scheduler
 SAVING = 180  # seconds before its time limit at which a job is told to save; more than saving may take
@@ -164,7 +163,7 @@ class OnSlurm(Backend):
     def _known(self, jobs: Sequence[str]) -> set[str] | None:
         """Which jobs are queued or running; None if the scheduler does not say."""
         if self.cluster != "slurm":
-            return {job for job in jobs if _lives(int(job))}
+            return {job for job in jobs if is_alive(int(job), "submitit")}
         command = ["squeue", "--noheader", "--array", "--format=%i", f"--user={getpass.getuser()}"]
         try:
             said = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -205,13 +204,6 @@ def _read_jobs(out: Path) -> dict[str, str]:
         return {str(name): str(job) for name, job in read_json(out / "slurm" / "jobs.json").items()}
     except (RunError, AttributeError):
         return {}
-
-
-def _lives(pid: int) -> bool:
-    with suppress(psutil.Error):
-        process = psutil.Process(pid)
-        return process.status() != psutil.STATUS_ZOMBIE and "submitit" in " ".join(process.cmdline())
-    return False
 
 
 def _submitit() -> Any:

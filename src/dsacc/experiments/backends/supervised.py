@@ -8,14 +8,12 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-
-import psutil
 
 from dsacc.experiments.backends.base import Ending
 from dsacc.experiments.backends.process import LOOK, PATIENCE, Process, error_of, start_task
 from dsacc.runs.lock import STALE, holder_of
+from dsacc.system.processes import is_alive
 
 MARGIN = 60.0  # seconds; a process that lost its parent is gone by then, and the clocks of two hosts differ by less
 
@@ -53,7 +51,7 @@ class SupervisedTask:
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
             until = time.monotonic() + PATIENCE
-            while _runs(self._process.pid) and time.monotonic() < until:
+            while is_alive(self._process.pid) and time.monotonic() < until:
                 time.sleep(LOOK)  # Popen.wait is not for handlers: the interrupted code may be inside it
 
     def _end(self) -> None:
@@ -61,12 +59,6 @@ class SupervisedTask:
             if self._process.poll() is None:
                 self._process.kill()
             self._process.wait()
-
-
-def _runs(pid: int) -> bool:
-    with suppress(psutil.NoSuchProcess):
-        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
-    return False
 
 
 def wait_for_lost(
