@@ -8,8 +8,9 @@ from PIL import Image
 from rich.console import Console
 
 from dsacc.cli.demo_run import run_demo
+from dsacc.config import AGENTS, make_config
 from dsacc.experiments.grids import load_plan
-from dsacc.experiments.plan import Plan
+from dsacc.experiments.plan import Plan, Tests
 
 
 def short_plan() -> Plan:
@@ -58,4 +59,9 @@ def test_the_grid_has_the_settings_of_the_demo():
     assert [(run.env, run.agent, run.seed, run.steps, run.preset) for run in plan.runs] == [
         ("dsacc/Catch-v0", agent, 0, 3_000, "efficient") for agent in ("dsac", "dsac-m")
     ]
-    assert plan.tests.episodes == 200
+    changed = {"learning_rate": 1e-3, "random_steps": 500, "log_every": 100}
+    assert all(
+        run.config == make_config("efficient", env=run.env, constraint=AGENTS[run.agent], **changed)
+        for run in plan.runs
+    )
+    assert plan.tests == Tests(("id", "snow", "rain", "fog"), episodes=200, policy=("greedy", "sampled"))

@@ -1,4 +1,4 @@
-"""Experiments as a user runs them: nothing finished is repeated, one failure stops nobody, a kill loses nothing."""
+"""Experiments as a user runs them: nothing is repeated, one failure stops no other run, and a kill loses nothing."""
 
 import dataclasses
 import hashlib
@@ -55,7 +55,7 @@ def plan_of(text: str, folder: Path) -> Plan:
 
 
 def contents(folder: Path, *, but: tuple[str, ...] = ("timing.jsonl", "lock")) -> dict[str, str]:
-    """Every file's hash, without what holds wall-clock times or process ids."""
+    """Every file and its hash, but not files with wall-clock times or process ids."""
     files = (p for p in folder.rglob("*") if p.is_file() and p.name not in but)
     return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(files)}
 
@@ -213,7 +213,7 @@ def test_a_stopped_driver_saves_its_runs_and_says_so(tmp_path):
     assert not (out / "lock").exists()
 
 
-def test_two_drivers_on_one_folder_are_one_too_many(tmp_path):
+def test_a_second_driver_on_one_folder_is_refused(tmp_path):
     plan, out = plan_of(GRID, tmp_path), tmp_path / "out"
 
     class Nested(Here):
@@ -234,8 +234,8 @@ def test_a_folder_with_other_things_is_refused(tmp_path, capsys):
     assert [p.name for p in tmp_path.iterdir()] == ["grid.toml"]
 
 
-def test_a_core_of_its_own_only_where_the_pool_takes_them_all(monkeypatch):
-    """Two experiments of one worker on two cores must not share a core."""
+def test_runs_are_pinned_to_cores_only_if_the_pool_takes_all_cores(monkeypatch):
+    """Two experiments with one worker each must not share a core of two."""
     monkeypatch.setattr(local, "cores", lambda: [3, 5])
     assert [local.Local().core_for(slot) for slot in (0, 1)] == [3, 5]
     assert local.Local(1).core_for(0) is None

@@ -1,4 +1,4 @@
-"""Grids become plans: every run once, named as `dsacc train` names it, every mistake one sentence."""
+"""Grids become plans: every run once, named as `dsacc train` names it, and every mistake one sentence."""
 
 import dataclasses
 

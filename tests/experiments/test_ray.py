@@ -1,4 +1,4 @@
-"""Ray as a user meets it: closed to others, nothing lost by a kill, one failure stops nobody.
+"""Ray as a user meets it: closed to others, nothing lost by a kill, and one failure stops no other run.
 
 What happens when a node dies is shown by tests/robustness/cluster.py, which `make cluster-test` runs.
 """
@@ -66,7 +66,7 @@ def saved(out: Path, names: list[str]) -> list[str]:
     return sorted(str(p) for name in names for p in (out / "runs" / name / "checkpoints").glob("step-*"))
 
 
-def test_stopped_killed_and_failing_the_others_end_as_without_ray(grid, tmp_path):
+def test_after_a_stop_a_kill_and_a_failing_run_the_other_ends_as_without_ray(grid, tmp_path):
     plan, out = load_plan(grid), tmp_path / "out"
     names = plan.names
     driver = start(grid, out)

@@ -1,4 +1,4 @@
-"""Slurm, without a Slurm: submitit's local executor, and programs that stand in for sbatch, srun and squeue."""
+"""Slurm without a cluster: submitit's local executor, and programs that stand in for sbatch, srun and squeue."""
 
 import json
 import os
@@ -87,7 +87,7 @@ def test_memory_and_gpu_are_those_of_the_run(stand_ins, tmp_path):
     assert (parameters["mem"], parameters["gpus_per_node"], parameters["cpus_per_task"]) == ("8GB", 1, 1)
 
 
-def test_a_job_that_is_called_off_saves_and_is_queued_again(tmp_path, capfd):
+def test_a_job_that_must_leave_its_node_saves_and_is_queued_again(tmp_path, capfd):
     """As at the end of its time or when it is preempted: USR2."""
     out = tmp_path / "out"
     plan = load_plan(grid(tmp_path, GRID.replace("steps = 60", "steps = 900")))
