@@ -55,9 +55,7 @@ def comparable(rows: list[dict]) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--steps", type=int, default=20_000, help="agent steps of each run (default: 20000, some minutes)"
-    )
+    parser.add_argument("--steps", type=int, default=20_000, help="agent steps per run (default: 20000, some minutes)")
     steps = parser.parse_args().steps
     results: dict[str, tuple[float, list[str]]] = {}
     with tempfile.TemporaryDirectory() as temporary:

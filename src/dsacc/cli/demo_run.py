@@ -47,9 +47,7 @@ def run_demo(out: Path, plan: Plan | None = None, console: Console | None = None
 def _progress(plan: Plan, out: Path, console: Console) -> Iterator[Callable[[], None]]:
     """A live table on a terminal; elsewhere four lines per run."""
     if console.is_terminal:
-        with Live(
-            get_renderable=lambda: as_table(read_standings(out), str(out)), console=console, refresh_per_second=2
-        ):
+        with Live(console=console, get_renderable=lambda: as_table(read_standings(out), str(out))):
             yield lambda: None
         return
     said = dict.fromkeys(plan.names, 0)
