@@ -19,8 +19,9 @@ from dsacc.errors import ConfigError, DsaccError
 from dsacc.experiments.backends import local
 from dsacc.experiments.backends.base import Backend, Ending
 from dsacc.experiments.driver import run_experiment
+from dsacc.experiments.estimate import kind_of
 from dsacc.experiments.grids import Overrides, load_plan
-from dsacc.experiments.plan import Plan, read_plan, write_plan
+from dsacc.experiments.plan import Plan, Run, read_plan, write_plan
 from dsacc.experiments.task import TaskFile, is_done, perform
 
 HERE = Path(__file__).parents[1]
@@ -248,6 +249,18 @@ def test_a_run_that_never_fits_fails_with_its_sentence(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="the replay memory of 60 steps needs"):
         perform(plan.runs[0], plan.tests, tmp_path)
     assert "replay memory" in TaskFile(tmp_path, plan.runs[0].name).read()["error"]
+
+
+def test_every_setting_makes_a_kind_of_its_own_in_an_estimate_unless_it_is_known_to_be_free():
+    run = Run("CartPole-v1", "dsac", 0, 100, "classic")
+
+    def same_kind(**changes) -> bool:
+        return kind_of(dataclasses.replace(run, **changes)) == kind_of(run)
+
+    assert same_kind(seed=1, steps=200, agent="dsac-m", settings={"learning_rate": 1e-3, "gamma": 0.9})
+    for name, value in {"q_clip": 0.5, "surrogate_kl": 1.0, "augment_shift": 4, "average_policy": True}.items():
+        assert not same_kind(settings={name: value}), name
+    assert not same_kind(env="Acrobot-v1")
 
 
 def test_dry_run_says_what_it_takes_and_writes_nothing(tmp_path, capsys, monkeypatch):

@@ -1,9 +1,10 @@
 """The loop that all backends share: capacity, memory, retries, outcomes, and the stop on a signal."""
 
+import inspect
 import os
 import signal
+from importlib import import_module
 from pathlib import Path
-from typing import ClassVar
 
 import psutil
 import pytest
@@ -25,7 +26,6 @@ class Scripted(Backend):
     """Ends each attempt at the next poll: with the errors given for its run, one per attempt, then well."""
 
     pause = 0.0
-    memory: ClassVar[dict[str, int]] = {}
 
     def __init__(self, workers=None, errors=None, endless=False, left=None):
         super().__init__(workers)
@@ -135,10 +135,17 @@ def test_the_local_pool_has_room_for_what_is_free_less_what_its_runs_will_still_
     assert room == pytest.approx(10**12 - 10**11 + psutil.Process().memory_info().rss, abs=10**8)
 
 
-def test_every_backend_of_the_registry_is_one_and_others_are_refused(tmp_path):
-    assert isinstance(find_backend("local", workers=2), Backend)
-    assert BACKENDS.keys() == {"local", "ray", "slurm"}
-    with pytest.raises(ConfigError, match="there is no backend 'cloud'; choose local, ray, slurm"):
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_backend_of_the_registry_exists_and_takes_its_options(name):
+    module, _, kind = BACKENDS[name].home.partition(":")
+    backend = getattr(import_module(module), kind)
+    assert issubclass(backend, Backend)
+    keywords = {"workers", "device"} | {option.keyword for option in BACKENDS[name].options}
+    assert keywords <= inspect.signature(backend).parameters.keys()
+
+
+def test_an_unknown_backend_and_odd_numbers_are_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(ConfigError, match="there is no backend 'cloud'; choose local, "):
         find_backend("cloud")
     with pytest.raises(ConfigError, match="--workers must be at least 1, not 0"):
         find_backend("local", workers=0)
