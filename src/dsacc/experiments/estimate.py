@@ -51,7 +51,7 @@ class Need:
     """What one run takes, from its first step."""
 
     seconds: float
-    test_seconds: float  # at most, where the environment limits a test game; else 0
+    test_seconds: float  # at most; 0 if the environment does not limit a test game
     memory: int
     disk: int
 

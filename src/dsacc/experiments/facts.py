@@ -22,7 +22,7 @@ class EnvFacts:
     spec: ObservationSpec
     stack: int
     is_image: bool
-    test_steps: int | None  # where the environment limits a test game
+    test_steps: int | None  # limit of a test game; None if the environment sets none
 
     @property
     def preset(self) -> str:

@@ -197,9 +197,9 @@ class _Reader:
             raise self._wrong("envs", str(error), joint=": ") from error
         except Exception as error:
             raise self._wrong("envs", f"{env} cannot be made ({error!r})", joint=": ") from error
-        for shift in tests.shifts:
+        for shift in [shift for shift in tests.shifts if shift != "id"]:
             try:
-                check_shift(shift, facts)
+                find_kind(shift, "picture" if facts.is_image else "vector")
             except ConfigError as error:
                 raise self._wrong("tests.shifts", f"for {env}: {error}", joint=" ") from error
         return facts
@@ -249,12 +249,6 @@ class _Reader:
         if key in self.given:
             return ConfigError(f"--{key}{joint}{what}")
         return ConfigError(f"{self.where}: {key}{joint}{what}")
-
-
-def check_shift(shift: str, facts: EnvFacts) -> None:
-    """Refuse a kind of shift that does not exist, or not for what this environment shows."""
-    if shift != "id":
-        find_kind(shift, "picture" if facts.is_image else "vector")
 
 
 def _called(run: Run) -> str:
