@@ -1,8 +1,8 @@
-"""What do the backends of `dsacc experiment` cost over bare training?
+"""What do the backends of `dsacc experiment` cost compared with bare training?
 
     python benchmarks/backends.py [--steps 20000]
 
-Two runs of DSAC and DSAC-M on Catch, trained and tested: first as two bare processes side by side, then by
+A run of DSAC and one of DSAC-M on Catch are trained and tested: first as two bare processes side by side, then by
 `dsacc experiment` with the local pool and with a Ray cluster of its own. The rows of results must be the same.
 """
 
@@ -22,7 +22,7 @@ DSACC = [sys.executable, "-m", "dsacc"]
 
 
 def bare(folder: Path, steps: int) -> list[dict]:
-    """What a person would type, for both agents at once."""
+    """What a person would type, for both agents at the same time."""
 
     def script(agent: str) -> str:
         out = folder / agent
@@ -47,14 +47,15 @@ def experiment(backend: str, folder: Path, steps: int) -> list[dict]:
     return json.loads((folder / "out" / "results.json").read_text())
 
 
-def plain(rows: list[dict]) -> list[str]:
+def comparable(rows: list[dict]) -> list[str]:
+    """What all ways must agree on, in one order."""
     names = ("agent", "train_seed", "step", "shift", "severity", "mode", "policy", "returns", "lengths")
     return sorted(json.dumps({name: row[name] for name in names}) for row in rows)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=20_000, help="of each run (default: 20000, some minutes)")
+    parser.add_argument("--steps", type=int, default=20_000, help="agent steps per run (default: 20000, some minutes)")
     steps = parser.parse_args().steps
     results: dict[str, tuple[float, list[str]]] = {}
     with tempfile.TemporaryDirectory() as temporary:
@@ -62,14 +63,14 @@ def main() -> int:
             "bare": lambda folder: bare(folder, steps),
             "local": lambda folder: experiment("local", folder, steps),
             "ray": lambda folder: experiment("ray", folder, steps),
-            "bare again": lambda folder: bare(folder, steps),  # the machine may have been busier the first time
+            "bare again": lambda folder: bare(folder, steps),  # in case the machine was busier the first time
         }
         for name, way in ways.items():
             folder = Path(temporary) / name.replace(" ", "-")
             folder.mkdir()
             began = time.monotonic()
             rows = way(folder)
-            results[name] = time.monotonic() - began, plain(rows)
+            results[name] = time.monotonic() - began, comparable(rows)
             print(f"{name:10} {results[name][0]:7.1f} s", flush=True)
     least = min(seconds for name, (seconds, _) in results.items() if name.startswith("bare"))
     for name in ("local", "ray"):

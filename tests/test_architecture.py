@@ -51,6 +51,60 @@ def test_a_room_imports_only_rooms_before_it(path):
         assert LEVEL[other] < LEVEL[room], f"{path.name} in {room} imports {other}"
 
 
+def modules() -> dict[str, Path]:
+    """Every module by its dotted name; a package is its __init__.py."""
+    parts = {path: path.relative_to(SOURCE.parent).with_suffix("").parts for path in FILES}
+    return {".".join(p[:-1] if p[-1] == "__init__" else p): path for path, p in parts.items()}
+
+
+def imported_modules(path: Path, known: dict[str, Path]) -> set[str]:
+    """Modules of ours that a file imports: at its top, in a function, or with `import_module`, from texts such as
+    "dsacc.module:name". Importing a module does not count as importing the package it is in."""
+    found, text = set(), path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            below = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in known else node.module for name in below}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "import_module" in text:
+            found.add(node.value.partition(":")[0])
+    return found & known.keys()
+
+
+def cycle_in(imports: dict[str, set[str]]) -> list[str]:
+    """Modules that import each other in a ring, the first again at the end; empty if there is none."""
+    done: set[str] = set()
+
+    def search(name: str, way: list[str]) -> list[str]:
+        if name in way:
+            return [*way[way.index(name) :], name]
+        if name not in done:
+            for other in sorted(imports.get(name, ())):
+                if ring := search(other, [*way, name]):
+                    return ring
+            done.add(name)
+        return []
+
+    return next((ring for name in sorted(imports) if (ring := search(name, []))), [])
+
+
+def test_no_modules_import_each_other_in_a_ring_not_even_lazily():
+    known = modules()
+    imports = {name: imported_modules(path, known) - {name} for name, path in known.items()}
+    assert cycle_in(imports) == []
+
+
+def test_a_ring_is_found_also_through_lazy_imports_and_import_module(tmp_path):
+    known = {"dsacc.a": tmp_path / "a.py", "dsacc.b": tmp_path / "b.py", "dsacc.c": tmp_path / "c.py"}
+    known["dsacc.a"].write_text("from dsacc import b")
+    known["dsacc.b"].write_text("def f():\n    import dsacc.c")
+    known["dsacc.c"].write_text('import_module("dsacc.a:A".split(":")[0])')
+    imports = {name: imported_modules(path, known) for name, path in known.items()}
+    assert cycle_in(imports) == ["dsacc.a", "dsacc.b", "dsacc.c", "dsacc.a"]
+    assert cycle_in({**imports, "dsacc.c": set()}) == []
+
+
 def test_the_order_that_contributors_read_is_the_one_that_is_checked():
     text = (SOURCE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     order = text.split("checks it: ")[1].split(". What a lower room")[0]

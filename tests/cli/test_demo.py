@@ -1,33 +1,67 @@
 """The demo, shortened: the same processes, files and table."""
 
+import dataclasses
+import io
 import json
 
 from PIL import Image
+from rich.console import Console
 
-from dsacc.cli import demo_run as demo
+from dsacc.cli.demo_run import run_demo
+from dsacc.config import AGENTS, make_config
+from dsacc.experiments.grids import load_plan
+from dsacc.experiments.plan import Plan, Tests
 
 
-def test_the_demo_trains_tests_and_says_where_the_results_are(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(demo, "STEPS", 160)
-    monkeypatch.setattr(demo, "EPISODES", 10)
-    monkeypatch.setattr(demo, "SETTINGS", ["--random-steps", "100", "--log-every", "40"])
-    rows = demo.run_demo(tmp_path / "demo")
-    assert [(r["agent"], r["shift"], r["policy"]) for r in rows] == [
+def short_plan() -> Plan:
+    plan = load_plan("demo")
+    settings = {"random_steps": 100, "log_every": 40}
+    runs = tuple(dataclasses.replace(run, steps=160, settings=settings) for run in plan.runs)
+    return dataclasses.replace(plan, runs=runs, tests=dataclasses.replace(plan.tests, episodes=10))
+
+
+def test_the_demo_trains_tests_and_says_where_the_results_are(tmp_path, capsys):
+    out, plan = tmp_path / "demo", short_plan()
+    rows = run_demo(out, plan)
+    assert sorted((r["agent"], r["shift"], r["policy"]) for r in rows) == [
         (agent, shift, policy)
         for agent in ("dsac", "dsac-m")
-        for shift in ("id", "snow", "rain", "fog")
+        for shift in ("fog", "id", "rain", "snow")
         for policy in ("greedy", "sampled")
     ]
-    assert json.loads((tmp_path / "demo" / "results.json").read_text()) == rows
+    assert json.loads((out / "results.json").read_text()) == rows
     assert all(len(r["returns"]) == 10 and set(r["returns"]) <= {-1.0, 1.0} for r in rows)
     said = capsys.readouterr().out
-    assert "dsac-m" in said
-    assert "curves.png" in said
-    assert "report.html" in said
-    page = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
+    for agent in ("dsac", "dsac-m"):
+        assert f"{agent:7} step 160/160" in said
+    assert f"results: {out / 'results.json'}" in said
+    assert f"Learning curves: {out / 'curves.png'}" in said
+    assert f"Report: {out / 'report.html'}" in said
+    assert said.splitlines()[-1].startswith("Next: dsacc train ")
+    page = (out / "report.html").read_text(encoding="utf-8")
     assert "One seed: no interval is defined" in page
     assert "Catch-v0, from left to right: clean, snow, rain, fog" in page
-    with Image.open(tmp_path / "demo" / "curves.png") as picture:
+    with Image.open(out / "curves.png") as picture:
         assert picture.width > 1000
-    for agent in ("dsac", "dsac-m"):
-        assert json.loads((tmp_path / "demo" / agent / "status.json").read_text())["state"] == "finished"
+    for name in plan.names:
+        assert json.loads((out / "runs" / name / "status.json").read_text())["state"] == "finished"
+
+    (out / "tasks" / f"{plan.names[0]}.json").unlink()  # so that one run is looked at again
+    screen = io.StringIO()
+    assert run_demo(out, plan, Console(file=screen, force_terminal=True, width=120)) == rows
+    shown = screen.getvalue()
+    assert "2 runs, 1 done" in shown
+    assert "2 finished" in shown  # the live table, at its end
+
+
+def test_the_grid_has_the_settings_of_the_demo():
+    plan = load_plan("demo")
+    assert [(run.env, run.agent, run.seed, run.steps, run.preset) for run in plan.runs] == [
+        ("dsacc/Catch-v0", agent, 0, 3_000, "efficient") for agent in ("dsac", "dsac-m")
+    ]
+    changed = {"learning_rate": 1e-3, "random_steps": 500, "log_every": 100}
+    assert all(
+        run.config == make_config("efficient", env=run.env, constraint=AGENTS[run.agent], **changed)
+        for run in plan.runs
+    )
+    assert plan.tests == Tests(("id", "snow", "rain", "fog"), episodes=200, policy=("greedy", "sampled"))

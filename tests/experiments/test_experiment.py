@@ -1,4 +1,4 @@
-"""Experiments as a user runs them: nothing finished is repeated, one failure stops nobody, a kill loses nothing."""
+"""Experiments as a user runs them: nothing is repeated, one failure stops no other run, and a kill loses nothing."""
 
 import dataclasses
 import hashlib
@@ -16,10 +16,12 @@ from grids import tiny_grid
 
 from dsacc.cli import main
 from dsacc.errors import ConfigError, DsaccError
-from dsacc.experiments.backends import Outcome, local
+from dsacc.experiments.backends import local
+from dsacc.experiments.backends.base import Backend, Ending
 from dsacc.experiments.driver import run_experiment
+from dsacc.experiments.estimate import kind_of
 from dsacc.experiments.grids import Overrides, load_plan
-from dsacc.experiments.plan import Plan, read_plan, write_plan
+from dsacc.experiments.plan import Plan, Run, read_plan, write_plan
 from dsacc.experiments.task import TaskFile, is_done, perform
 
 HERE = Path(__file__).parents[1]
@@ -31,13 +33,20 @@ def _probes_can_be_imported(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]))
 
 
-class Here:
+class Here(Backend):
     """A backend without processes."""
 
-    def execute(self, plan, out, names, told):
-        for name in names:
-            perform(plan[name], plan.tests, out)
-            told(Outcome(name, True, None, 1.0, 1, "here"))
+    pause = 0.0
+
+    def submit(self, attempt):
+        perform(attempt.run, attempt.tests, attempt.out)
+        return attempt.name
+
+    def poll(self, running):
+        return {name: Ending(None, "here") for name in running}
+
+    def cancel(self, running):
+        pass
 
 
 def plan_of(text: str, folder: Path) -> Plan:
@@ -47,7 +56,7 @@ def plan_of(text: str, folder: Path) -> Plan:
 
 
 def contents(folder: Path, *, but: tuple[str, ...] = ("timing.jsonl", "lock")) -> dict[str, str]:
-    """Every file's hash, without what holds wall-clock times or process ids."""
+    """Every file and its hash, but not files with wall-clock times or process ids."""
     files = (p for p in folder.rglob("*") if p.is_file() and p.name not in but)
     return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(files)}
 
@@ -205,13 +214,14 @@ def test_a_stopped_driver_saves_its_runs_and_says_so(tmp_path):
     assert not (out / "lock").exists()
 
 
-def test_two_drivers_on_one_folder_are_one_too_many(tmp_path):
+def test_a_second_driver_on_one_folder_is_refused(tmp_path):
     plan, out = plan_of(GRID, tmp_path), tmp_path / "out"
 
-    class Nested:
-        def execute(self, plan, out, names, told):
+    class Nested(Here):
+        def submit(self, attempt):
             with pytest.raises(DsaccError, match="is in use by pid"):
                 run_experiment(plan, out, self, lambda line: None)
+            return attempt.name
 
     run_experiment(plan, out, Nested(), lambda line: None)
 
@@ -225,24 +235,12 @@ def test_a_folder_with_other_things_is_refused(tmp_path, capsys):
     assert [p.name for p in tmp_path.iterdir()] == ["grid.toml"]
 
 
-def test_a_core_of_its_own_only_where_the_pool_takes_them_all(monkeypatch):
-    """Two experiments of one worker on two cores must not share a core."""
+def test_runs_are_pinned_to_cores_only_if_the_pool_takes_all_cores(monkeypatch):
+    """Two experiments with one worker each must not share a core of two."""
     monkeypatch.setattr(local, "cores", lambda: [3, 5])
     assert [local.Local().core_for(slot) for slot in (0, 1)] == [3, 5]
     assert local.Local(1).core_for(0) is None
     assert local.Local(3).core_for(2) is None
-
-
-def test_a_run_that_does_not_fit_beside_another_waits(monkeypatch):
-    class Attempt:
-        def growth(self):
-            return 60
-
-    monkeypatch.setattr(local, "free_memory", lambda: 100)
-    waiting, memory = [("large", 1, 0.0), ("small", 1, 0.0)], {"large": 50, "small": 40}
-    assert local._first_that_fits(waiting, memory, [Attempt()]) == ("small", 1, 0.0)
-    assert local._first_that_fits(waiting, memory, [Attempt(), Attempt()]) is None
-    assert local._first_that_fits(waiting, memory, []) == ("large", 1, 0.0)
 
 
 def test_a_run_that_never_fits_fails_with_its_sentence(tmp_path, monkeypatch):
@@ -251,6 +249,18 @@ def test_a_run_that_never_fits_fails_with_its_sentence(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="the replay memory of 60 steps needs"):
         perform(plan.runs[0], plan.tests, tmp_path)
     assert "replay memory" in TaskFile(tmp_path, plan.runs[0].name).read()["error"]
+
+
+def test_every_setting_makes_a_kind_of_its_own_in_an_estimate_unless_it_is_known_to_be_free():
+    run = Run("CartPole-v1", "dsac", 0, 100, "classic")
+
+    def same_kind(**changes) -> bool:
+        return kind_of(dataclasses.replace(run, **changes)) == kind_of(run)
+
+    assert same_kind(seed=1, steps=200, agent="dsac-m", settings={"learning_rate": 1e-3, "gamma": 0.9})
+    for name, value in {"q_clip": 0.5, "surrogate_kl": 1.0, "augment_shift": 4, "average_policy": True}.items():
+        assert not same_kind(settings={name: value}), name
+    assert not same_kind(env="Acrobot-v1")
 
 
 def test_dry_run_says_what_it_takes_and_writes_nothing(tmp_path, capsys, monkeypatch):

@@ -1,4 +1,4 @@
-"""Grids become plans: every run once, named as `dsacc train` names it, every mistake one sentence."""
+"""Grids become plans: every run once, named as `dsacc train` names it, and every mistake one sentence."""
 
 import dataclasses
 
@@ -30,7 +30,7 @@ def plan_of(text: str, tmp_path, **overrides) -> Plan:
 
 
 def test_the_built_in_grids_are_what_they_say():
-    assert builtin_names() == ["lowdata", "paper", "paper-100k", "readings", "readings-catch", "smoke"]
+    assert builtin_names() == ["demo", "lowdata", "paper", "paper-100k", "readings", "readings-catch", "smoke"]
     paper, small = load_plan("paper"), load_plan("paper-100k")
     assert (len(paper.runs), {r.steps for r in paper.runs}, {r.seed for r in paper.runs}) == (
         81,
@@ -57,7 +57,8 @@ def test_lowdata_runs_its_control_after_the_games_of_the_others():
     ]
 
 
-def test_the_command_names_every_built_in_grid(capsys):
+def test_the_command_names_every_built_in_grid(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     with pytest.raises(SystemExit):
         main(["experiment", "--help"])
     assert f"{', '.join(builtin_names())}, or a .toml file" in " ".join(capsys.readouterr().out.split())
@@ -127,24 +128,24 @@ def test_an_empty_variant_is_the_grid_as_it_is(tmp_path):
     [
         ("steps = 100", "stepz = 100", "unknown key stepz; did you mean 'steps'?"),
         ("steps = 100", "", "steps is missing"),
-        ("steps = 100", "steps = 0", "steps is a whole number of at least 1, not 0"),
-        ("steps = 100", "steps = true", "steps is a whole number"),
+        ("steps = 100", "steps = 0", "steps must be a whole number of at least 1, not 0"),
+        ("steps = 100", "steps = true", "steps must be a whole number"),
         ("CartPole-v1", "CartPole-v9", "envs: there is no environment 'CartPole-v9'; did you mean 'CartPole-v1'?"),
         ("CartPole-v1", "Pendulum-v1", "envs: actions of type Box are not supported"),
-        ('"dsac-m"]', '"dsac-x"]', "agents is one of dsac, dsac-m, dsac-v, dsac-mv, not 'dsac-x'"),
-        ('"dsac-m"]', '"dsac"]', "agents has one twice"),
-        ("seeds = 2", "seeds = [1, 1]", "seeds is a number of seeds, or a list of different ones"),
-        ("seeds = 2", "seeds = 0", "seeds is a number"),
+        ('"dsac-m"]', '"dsac-x"]', "agents must be one of dsac, dsac-m, dsac-v, dsac-mv, not 'dsac-x'"),
+        ('"dsac-m"]', '"dsac"]', "agents names something twice"),
+        ("seeds = 2", "seeds = [1, 1]", "seeds must be a number of seeds, or a list of different ones"),
+        ("seeds = 2", "seeds = 0", "seeds must be a number"),
         ("hidden = 16", "hiden = 16", "settings: unknown setting 'hiden'; did you mean 'hidden'?"),
         ("hidden = 16", "hidden = 0", "settings: hidden must be at least 1, not 0"),
-        ("hidden = 16", "seed = 1", "settings.seed is given by seeds"),
+        ("hidden = 16", "seed = 1", "settings.seed is not a setting here; use seeds instead"),
         ("episodes = 2", "episode = 2", "unknown key tests.episode; did you mean 'episodes'?"),
-        ("episodes = 2", "episodes = 0", "tests.episodes is a whole number of at least 1"),
-        ("episodes = 2", 'policy = "best"', "tests.policy is one of greedy, sampled, or both, not 'best'"),
-        ("episodes = 2", "severity = 6", "tests.severity is 'paper', 1 to 5, or a list of these, not 6"),
-        ("episodes = 2", 'mode = "odd"', "tests.mode is one of independent, frozen, falling, not 'odd'"),
-        ("[tests]", "[[tests]]", "tests is a table"),
-        ("[tests]", '[[variants]]\nlabel = ""\n[tests]', "variants[1].label is a text"),
+        ("episodes = 2", "episodes = 0", "tests.episodes must be a whole number of at least 1"),
+        ("episodes = 2", 'policy = "best"', "tests.policy must be one of greedy, sampled, or both, not 'best'"),
+        ("episodes = 2", "severity = 6", "tests.severity must be 'paper', 1 to 5, or a list of these, not 6"),
+        ("episodes = 2", 'mode = "odd"', "tests.mode must be one of independent, frozen, falling, not 'odd'"),
+        ("[tests]", "[[tests]]", "tests must be a table"),
+        ("[tests]", '[[variants]]\nlabel = ""\n[tests]', "variants[1].label must be a text"),
         ("[tests]", '[[variants]]\nlabel = "a"\nagent = 1\n[tests]', "unknown key variants[1].agent"),
         ("[tests]", '[[variants]]\nlabel = "a"\nagents = ["dsac-v"]\n[tests]', "no variant is for dsac, dsac-m"),
         ("seeds = 2", "seeds = ", "is not TOML"),
@@ -159,7 +160,7 @@ def test_a_mistake_is_one_sentence_with_file_and_key(before, after, message, tmp
 
 
 def test_a_mistake_of_the_command_line_names_its_option(tmp_path):
-    with pytest.raises(ConfigError, match=r"^--agents is one of"):
+    with pytest.raises(ConfigError, match=r"^--agents must be one of"):
         plan_of(GRID, tmp_path, agents=["dqn"])
     with pytest.raises(ConfigError, match="there is no grid 'papr'; did you mean 'paper'"):
         load_plan("papr")

@@ -1,4 +1,4 @@
-"""Ray as a user meets it: closed to others, nothing lost by a kill, one failure stops nobody.
+"""Ray as a user meets it: closed to others, nothing lost by a kill, and one failure stops no other run.
 
 What happens when a node dies is shown by tests/robustness/cluster.py, which `make cluster-test` runs.
 """
@@ -20,8 +20,8 @@ from grids import tiny_grid
 pytest.importorskip("ray")
 
 from dsacc.errors import ConfigError
-from dsacc.experiments.backends.attempt import wait_for_lost
 from dsacc.experiments.backends.cluster import _judge, is_loopback
+from dsacc.experiments.backends.supervised import wait_for_lost
 from dsacc.experiments.grids import load_plan
 from dsacc.experiments.task import TaskFile, is_done, perform
 from dsacc.runs.folder import versions
@@ -66,7 +66,7 @@ def saved(out: Path, names: list[str]) -> list[str]:
     return sorted(str(p) for name in names for p in (out / "runs" / name / "checkpoints").glob("step-*"))
 
 
-def test_stopped_killed_and_failing_the_others_end_as_without_ray(grid, tmp_path):
+def test_after_a_stop_a_kill_and_a_failing_run_the_other_ends_as_without_ray(grid, tmp_path):
     plan, out = load_plan(grid), tmp_path / "out"
     names = plan.names
     driver = start(grid, out)
@@ -93,7 +93,7 @@ def test_stopped_killed_and_failing_the_others_end_as_without_ray(grid, tmp_path
     bad = next(run.name for run in plan.runs if not is_done(run, plan.tests, out))
     good = next(name for name in names if name != bad)
     (out / "runs" / bad).mkdir(exist_ok=True)
-    (out / "runs" / bad / "config.json").write_text("{}")  # nothing that the run could go on from
+    (out / "runs" / bad / "config.json").write_text("{}")  # nothing that the run could continue from
     driver = start(grid, out)
     said = driver.communicate(timeout=240)[1]
     assert driver.returncode == 1, said
@@ -177,9 +177,9 @@ def test_a_node_without_the_folder_or_with_another_version_is_named(tmp_path):
         ConfigError, match=r"^node a \(192\.0\.2\.7\) of the Ray cluster does not see .*all nodes share$"
     ):
         _judge("a (192.0.2.7)", False, versions(), tmp_path)
-    with pytest.raises(ConfigError, match=r"has dsacc 0\.0\.1, and this machine .*; install the same on all"):
+    with pytest.raises(ConfigError, match=r"has dsacc 0\.0\.1, and this machine .*; install the same version on all"):
         _judge("a", True, {**versions(), "dsacc": "0.0.1"}, tmp_path)
-    with pytest.warns(UserWarning, match=r"not be bit for bit those of this machine: torch 0\.1 there"):
+    with pytest.warns(UserWarning, match=r"not be bit for bit as on this machine: torch 0\.1 there"):
         _judge("a", True, {**versions(), "torch": "0.1"}, tmp_path)
     _judge("a", True, versions(), tmp_path)
 

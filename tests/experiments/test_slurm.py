@@ -1,4 +1,4 @@
-"""Slurm, without a Slurm: submitit's local executor, and programs that stand in for sbatch, srun and squeue."""
+"""Slurm without a cluster: submitit's local executor, and programs that stand in for sbatch, srun and squeue."""
 
 import json
 import os
@@ -15,10 +15,10 @@ pytest.importorskip("submitit")
 
 from dsacc.cli import main
 from dsacc.errors import ConfigError
-from dsacc.experiments.backends import Options
 from dsacc.experiments.backends.slurm import OnSlurm, sbatch_options
 from dsacc.experiments.grids import load_plan
 from dsacc.experiments.plan import write_plan
+from dsacc.experiments.scheduler import execute
 from dsacc.experiments.task import TaskFile, is_done
 
 HERE = Path(__file__).parents[1]
@@ -82,18 +82,18 @@ def test_a_run_is_a_job_with_its_cpu_its_memory_its_time_and_requeue(stand_ins, 
 
 
 def test_memory_and_gpu_are_those_of_the_run(stand_ins, tmp_path):
-    backend = OnSlurm(device="cuda", options=Options())
-    parameters = backend.executor(tmp_path, 7_600_000_000)._executor.parameters
+    backend = OnSlurm(device="cuda")
+    parameters = backend.submitit_executor(tmp_path, 7_600_000_000)._executor.parameters
     assert (parameters["mem"], parameters["gpus_per_node"], parameters["cpus_per_task"]) == ("8GB", 1, 1)
 
 
-def test_a_job_that_is_called_off_saves_and_is_queued_again(tmp_path, capfd):
+def test_a_job_that_must_leave_its_node_saves_and_is_queued_again(tmp_path, capfd):
     """As at the end of its time or when it is preempted: USR2."""
     out = tmp_path / "out"
     plan = load_plan(grid(tmp_path, GRID.replace("steps = 60", "steps = 900")))
     name = plan.names[0]
     write_plan(plan, out)
-    OnSlurm(options=Options(slurm_executor="local", detach=True)).execute(plan, out, plan.names, print)
+    execute(plan, out, plan.names, OnSlurm(executor="local", detach=True), print)
     (job,) = json.loads((out / "slurm" / "jobs.json").read_text()).values()
     until = time.monotonic() + 120
     while not any((out / "runs" / name / "checkpoints").glob("step-*")) and time.monotonic() < until:
@@ -101,7 +101,7 @@ def test_a_job_that_is_called_off_saves_and_is_queued_again(tmp_path, capfd):
     (submission,) = psutil.Process(int(job)).children()
     submission.send_signal(signal.SIGUSR2)
     told = []
-    OnSlurm(options=Options(slurm_executor="local")).execute(plan, out, plan.names, told.append)
+    execute(plan, out, plan.names, OnSlurm(executor="local"), told.append)
     assert [(outcome.name, outcome.ok) for outcome in told] == [(name, True)]
     assert json.loads((out / "slurm" / "jobs.json").read_text()) == {name: job}  # the second call took it over
     assert TaskFile(out, name).read()["attempts"] == 2
@@ -114,7 +114,7 @@ def test_a_failed_run_is_named_with_its_error_after_another_try(tmp_path, capsys
     write_plan(plan, tmp_path / "out")
     folder = tmp_path / "out" / "runs" / plan.names[0]
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text("{}")  # nothing that the run could go on from
+    (folder / "config.json").write_text("{}")  # nothing that the run could continue from
     assert main(command(tmp_path, "--slurm-executor", "local")) != 0
     said = capsys.readouterr().err
     assert f"failed (tried 2 times): {plan.names[0]}: {folder} has format None" in said
@@ -125,8 +125,8 @@ def test_without_slurm_one_sentence_says_so(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(command(tmp_path)) == 2
     assert capsys.readouterr().err.strip() == (
-        "dsacc: --backend slurm needs sbatch, which is not here; log in to a node of the Slurm cluster, or use "
-        "--backend local or ray"
+        "dsacc: --backend slurm needs the command sbatch, which this machine does not have; log in to a node of the "
+        "Slurm cluster, or use --backend local or ray"
     )
 
 
@@ -134,10 +134,10 @@ def test_without_slurm_one_sentence_says_so(tmp_path, capsys, monkeypatch):
     "text", ["", "=1", "Partition", "partition=", "a b=1", "comment=a\n#SBATCH --uid=0", "--time=1"]
 )
 def test_an_odd_sbatch_option_is_refused(text):
-    with pytest.raises(ConfigError, match=r"^--slurm is KEY=VALUE"):
+    with pytest.raises(ConfigError, match=r"^--slurm takes an option of sbatch as KEY=VALUE"):
         sbatch_options([text])
 
 
 def test_a_limit_too_short_to_save_in_is_refused():
     with pytest.raises(ConfigError, match="--slurm-time must be at least 5 minutes, not 1"):
-        OnSlurm(options=Options(slurm_minutes=1))
+        OnSlurm(minutes=1)

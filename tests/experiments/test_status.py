@@ -1,4 +1,4 @@
-"""What `dsacc status` says of folders in every condition, read from files alone."""
+"""What `dsacc status` says of folders in any condition, read from files alone."""
 
 import io
 import json
@@ -173,7 +173,7 @@ def test_a_line_a_run_in_eighty_columns_with_as_much_of_an_id_as_is_needed():
     assert lines[-1].split()[1:] == ["26,000", "34", "36", "min", "10,463", "vm:3613", "training"]
 
 
-def test_ids_alike_in_their_first_digits_stay_whole_and_different_lengths_are_said_a_run():
+def test_ids_alike_in_their_first_digits_stay_whole_and_different_lengths_are_shown_per_run():
     lines = shown(standing("A-dsac-s0-ce0cd971"), standing("A-dsac-s0-ce054552", steps=50_000), width=120)
     assert [line.split()[:2] for line in lines[-2:]] == [
         ["A-dsac-s0-ce0cd971", "26,000/100,000"],

@@ -1,10 +1,10 @@
-"""A node of a Ray cluster dies in the middle of an experiment; the result must be that of an undisturbed one.
+"""A node of a Ray cluster dies in the middle of an experiment. The result must be that of an undisturbed one.
 
     python tests/robustness/cluster.py                 (also: make cluster-test)
 
 The grid is performed by the local pool, and then on a Ray cluster of three nodes on this machine. As soon as a run on
-one of them has a checkpoint, all of that node's processes are killed at once. Then every file of every run (weights,
-replay, metrics, evaluations) and the rows of the table are compared, by bytes.
+one of them has a checkpoint, all processes of that node are killed at once. Then every file of every run (weights,
+replay, metrics, evaluations) and the rows of the table are compared byte by byte.
 """
 
 import argparse
@@ -38,7 +38,7 @@ NOT_COMPARED = ("timing.jsonl", "lock", "status.json")  # wall-clock and process
 
 
 def contents(out: Path) -> dict[str, str]:
-    """Every file of every run, by its hash."""
+    """Every file of every run: its path and its hash."""
     files = (p for p in (out / "runs").rglob("*") if p.is_file() and p.name not in NOT_COMPARED)
     return {str(p.relative_to(out)): hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(files)}
 
@@ -49,8 +49,8 @@ class Killer(threading.Thread):
     def __init__(self, cluster: Any, node: Any, out: Path) -> None:
         super().__init__(daemon=True)
         self.cluster, self.node, self.out = cluster, node, out
-        self.victim: str | None = None  # the run that was there
-        self.gone_after: float | None = None  # seconds until its process was gone
+        self.victim: str | None = None  # the run that was on the node
+        self.gone_after: float | None = None  # seconds from the kill until its process was gone
 
     def run(self) -> None:
         import psutil
@@ -73,7 +73,7 @@ class Killer(threading.Thread):
 
 
 def three_nodes(temp: str) -> Any:
-    """With all of Ray's files in `temp`, which must be a short path: a socket's has at most 107 bytes."""
+    """A cluster with all its files in `temp`. That must be a short path: a socket's path has at most 107 bytes."""
     os.environ["RAY_TMPDIR"] = temp
     (Path(temp) / "ray").mkdir()
     from ray.cluster_utils import Cluster
@@ -112,15 +112,16 @@ def main() -> int:
         try:
             began = time.monotonic()
             killer.start()
-            rows = run_experiment(plan, out / "ray", OnRay(retries=0, address=cluster.address), say)
+            rows = run_experiment(plan, out / "ray", OnRay(address=cluster.address), say, retries=0)
             say(f"one node killed, ray: {time.monotonic() - began:.0f} s")
         finally:
             cluster.shutdown()
         if killer.victim is None or killer.gone_after is None:
-            say("no run was on the node that was to be killed: nothing was shown")
+            say("no run was on the node that was to be killed, so nothing was tested; try again")
             return 1
         attempts = TaskFile(out / "ray", killer.victim).read()["attempts"]
-        say(f"killed under {killer.victim}: gone after {killer.gone_after:.1f} s, begun {attempts} times")
+        say(f"killed the node of {killer.victim}: its process was gone after {killer.gone_after:.1f} s")
+        say(f"that run was started {attempts} times")
         same_rows, before, after = rows == undisturbed, contents(out / "local"), contents(out / "ray")
         different = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
         say(f"rows equal: {same_rows}; {len(before)} files compared, {len(different)} different {different[:5]}")

@@ -10,7 +10,8 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "demo",
         help="the whole job on a built-in game, in a few minutes",
-        description="Train DSAC and DSAC-M on the built-in game Catch, test both clean and in weather, write a page.",
+        description="Train DSAC and DSAC-M on the built-in game Catch, test both clean and in bad weather, and write a "
+        "report. The same command again continues.",
     )
     parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the results (default: demo)")
 

@@ -1,127 +1,91 @@
-"""The whole job on the built-in game, in minutes: train two agents side by side, test both, say what came of it."""
+"""The whole job on the built-in game, in minutes: the grid `demo` with its progress, its curves and its report."""
 
 import json
-import subprocess
-import sys
-import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.live import Live
 
-from dsacc.analysis.formats import render
-from dsacc.dsac import DSAC
+from dsacc.envs import make_env
 from dsacc.envs.catch import BEST_SCORE, RANDOM_SCORE
-from dsacc.errors import DsaccError
-from dsacc.play import evaluate
-from dsacc.system.files import write_atomically
-from dsacc.system.progress import describe
+from dsacc.experiments.backends.local import Local
+from dsacc.experiments.driver import run_experiment
+from dsacc.experiments.grids import load_plan
+from dsacc.experiments.plan import Plan
+from dsacc.experiments.status import as_table, read_standings
+from dsacc.experiments.task import run_folder
+from dsacc.system.text import listed, readable
 from dsacc.views.report import write_report
 
-ENV, PRESET, STEPS = "dsacc/Catch-v0", "efficient", 3_000
-# A game this small allows larger steps than Atari does.
-SETTINGS = ["--learning-rate", "1e-3", "--random-steps", "500", "--log-every", "100"]
-AGENTS = ("dsac", "dsac-m")
-EPISODES = 200
-POLICIES = ("greedy", "sampled")
-SHIFTS = ("id", "snow", "rain", "fog")
 
+def run_demo(out: Path, plan: Plan | None = None, console: Console | None = None) -> list[dict[str, Any]]:
+    """Train, test, report. What is finished is not done again."""
+    plan, console = plan or load_plan("demo"), console or Console()
 
-def run_demo(out: Path) -> list[dict[str, Any]]:
-    """Train, test, report. A finished part is not done again."""
-    console = Console()
-    console.print(f"Training {' and '.join(AGENTS)} on {ENV} for {STEPS:,} steps each, side by side.")
-    runs = {agent: out / agent for agent in AGENTS}
-    _train_side_by_side(runs, console)
-    console.print(f"Testing both: {EPISODES} balls each, clean and under snow, rain and fog.")
-    rows = []
-    for agent, run in runs.items():
-        rows += evaluate(DSAC.load(run), shifts=SHIFTS, episodes=EPISODES, policy=POLICIES, out=run)
-        console.print(f"{agent:7} tested", highlight=False)
-    write_atomically(out / "results.json", (json.dumps(rows, indent=2) + "\n").encode())
-    picture = draw_curves(runs, out / "curves.png")
-    render(rows, "table", console=console)
-    console.print(f"The best possible mean is {BEST_SCORE:g}; a player that does not look gets {RANDOM_SCORE:.2f}.")
-    console.print(f"Results: {out / 'results.json'}", soft_wrap=True)
-    console.print(f"Learning curves: {picture}", soft_wrap=True)
-    console.print(f"Runs: {', '.join(map(str, runs.values()))}", soft_wrap=True)
-    console.print(f"Report: {write_report(out)}, one page that opens in any browser", soft_wrap=True)
-    console.print("Next: dsacc train CartPole-v1 --agent dsac-m --steps 30000")
+    def say(line: str) -> None:
+        console.print(line, highlight=False, soft_wrap=True)
+
+    agents, tests, first = [run.agent for run in plan.runs], plan.tests, plan.runs[0]
+    shifts = listed([shift for shift in tests.shifts if shift != "id"])
+    say(f"Training {' and '.join(agents)} on {first.env} for {first.steps:,} steps each, side by side.")
+    say(f"Then testing both: {tests.episodes} balls each, clean and under {shifts}.")
+    backend = Local(workers=len(plan.runs))
+    rows = run_experiment(plan, out, backend, say, console, watch=_progress(plan, out, console))
+    say(f"The best possible mean is {BEST_SCORE:g}; a player that does not look gets {RANDOM_SCORE:.2f}.")
+    runs = {run.agent: run_folder(out, run) for run in plan.runs}
+    say(f"Learning curves: {draw_curves(runs, first.env, out / 'curves.png')}")
+    say(f"Runs: {', '.join(map(str, runs.values()))}")
+    say(f"Report: {write_report(out)}, one page that opens in any browser")
+    say("Next: dsacc train CartPole-v1 --agent dsac-m --steps 30000")
     return rows
 
 
-def _train_side_by_side(runs: dict[str, Path], console: Console) -> None:
-    """One process an agent, one thread each: on two cores that is faster than one after the other with two."""
-    processes = {}
-    for agent, run in runs.items():
-        command = [sys.executable, "-m", "dsacc", "train", ENV, "--agent", agent, "--preset", PRESET]
-        command += ["--steps", str(STEPS), "--out", str(run), *SETTINGS]
-        processes[agent] = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    columns = (
-        TextColumn("{task.description:7}"),
-        BarColumn(bar_width=8),
-        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
-    )
-    bars = Progress(*columns, TimeElapsedColumn(), TextColumn("{task.fields[figures]}"), console=console)
-    bars.disable = not console.is_terminal  # lines instead
-    said = dict.fromkeys(runs, 0)
-    try:
-        with bars:
-            tasks = {agent: bars.add_task(agent, total=STEPS, figures="") for agent in runs}
-            running = True
-            while running:
-                running = any(p.poll() is None for p in processes.values())
-                for agent, run in runs.items():
-                    step, figures = _latest(run)
-                    bars.update(tasks[agent], completed=step, figures=figures)
-                    if bars.disable and step >= said[agent] + STEPS // 4:
-                        said[agent] = step
-                        console.print(f"{agent:7} step {step:,}/{STEPS:,}  {figures}", highlight=False)
-                time.sleep(0.5 if running else 0)
-    finally:
-        for process in processes.values():
-            process.kill() if process.poll() is None else None
-    for agent, process in processes.items():
-        if process.returncode != 0:
-            words = (process.communicate()[1] or "").strip().splitlines()
-            raise DsaccError(f"training {agent} failed: {words[-1] if words else f'exit code {process.returncode}'}")
+@contextmanager
+def _progress(plan: Plan, out: Path, console: Console) -> Iterator[Callable[[], None]]:
+    """A live table on a terminal; elsewhere four lines per run."""
+    if console.is_terminal:
+        with Live(console=console, get_renderable=lambda: as_table(read_standings(out), str(out))):
+            yield lambda: None
+        return
+    said = dict.fromkeys(plan.names, 0)
 
+    def print_lines() -> None:
+        for run, now in zip(plan.runs, read_standings(out), strict=True):
+            if now.step >= said[run.name] + run.steps // 4:
+                said[run.name] = now.step
+                score = "" if now.last_return is None else f"  return {readable(now.last_return)}"
+                console.print(f"{run.agent:7} step {now.step:,}/{run.steps:,}{score}", highlight=False)
 
-def _latest(run: Path) -> tuple[int, str]:
-    """How far a run is and its latest figures, read from its folder."""
-    latest: dict[str, Any] = {"step": 0}
-    try:
-        for row in _rows(run):
-            latest |= {k: v for k, v in row.items() if v is not None}
-    except OSError:
-        pass  # not there yet
-    return latest["step"], describe(latest, ("return", "entropy", "lambda"))
+    yield print_lines
 
 
 def _rows(run: Path) -> list[dict[str, Any]]:
-    text = (run / "metrics.jsonl").read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-def draw_curves(runs: dict[str, Path], path: Path) -> Path:
-    """Return, entropy, lambda and the expected-value error over training, and the game itself."""
+def draw_curves(runs: dict[str, Path], env: str, path: Path) -> Path:
+    """Return, lambda and the expected-value error over training, and the game itself."""
     import matplotlib
 
     matplotlib.use("agg")
     from matplotlib import pyplot as plt
 
-    from dsacc.envs import make_env
-
     figure, axes = plt.subplots(1, 4, figsize=(13, 3), layout="constrained", width_ratios=[0.9, 1, 1, 1])
-    game = make_env(ENV)
+    game = make_env(env)
     game.reset(seed=4)
     for _ in range(5):
         observation = game.step(2)[0]
     axes[0].imshow(observation)
     axes[0].set_title("Catch, as the agent sees it", fontsize=10)
     axes[0].axis("off")
-    panels = [("return", "mean return a ball"), ("lambda", "λ, mean over states"), ("expected_error", "|E_φ[Q] - μ_θ|")]
+    panels = [
+        ("return", "mean return per ball"),
+        ("lambda", "λ, mean over states"),
+        ("expected_error", "|E_φ[Q] - μ_θ|"),
+    ]
     for axis, (key, title) in zip(axes[1:], panels, strict=True):
         for (agent, run), colour, style in zip(runs.items(), ("#0072b2", "#d55e00"), ("-", "--"), strict=False):
             rows = [r for r in _rows(run) if r.get(key) is not None]

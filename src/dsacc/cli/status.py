@@ -7,11 +7,11 @@ from dsacc.cli.common import Commands
 
 
 def add(commands: Commands) -> None:
-    parser = commands.add_parser("status", help="how the runs of a folder stand")
+    parser = commands.add_parser("status", help="show how the runs of a folder stand")
     parser.add_argument("folder", type=Path, metavar="DIR", help="an experiment, a folder of runs, or one run")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--json", action="store_true", help="a JSON list, and nothing else")
-    how.add_argument("--once", action="store_true", help="one table (default: live on a terminal, else one)")
+    how.add_argument("--json", action="store_true", help="print a JSON list, and nothing else")
+    how.add_argument("--once", action="store_true", help="print one table (default: live on a terminal, else one)")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -1,18 +1,19 @@
-"""An experiment from its plan to its table. The same call again goes on where the last one ended, however it ended."""
+"""An experiment from its plan to its table. The same call again continues wherever the last one ended."""
 
 import json
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from dsacc.analysis.formats import render
-from dsacc.errors import DsaccError, RunError
-from dsacc.experiments.backends import Backend, Outcome
+from dsacc.errors import ConfigError, DsaccError, RunError
+from dsacc.experiments.backends.base import Backend
 from dsacc.experiments.plan import Plan, Run, Tests, read_plan, why_not_grown, write_plan
+from dsacc.experiments.scheduler import Outcome, execute
 from dsacc.experiments.task import is_done, run_folder
 from dsacc.play.store import read_rows
 from dsacc.runs.lock import HEARTBEAT, RunLock
@@ -23,23 +24,34 @@ Row = dict[str, Any]
 
 
 def run_experiment(
-    plan: Plan, out: Path, backend: Backend, say: Callable[[str], None], console: Console | None = None
+    plan: Plan,
+    out: Path,
+    backend: Backend,
+    say: Callable[[str], None],
+    console: Console | None = None,
+    *,
+    retries: int = 1,
+    watch: AbstractContextManager[Callable[[], None]] | None = None,
 ) -> list[Row]:
     """Perform what is not done yet, collect the rows into OUT/results.json and print the table.
 
-    Raises a DsaccError at the end if runs failed, after the others were finished and each was named with its error.
+    A run that fails is tried `retries` times more. `watch` is open while runs are performed; what it gives is called
+    many times per minute, to show progress. Raises a DsaccError if runs failed, after the others are finished and each
+    failed run was named with its error.
     """
+    if retries < 0:
+        raise ConfigError(f"--retries must be at least 0, not {retries}")
     check_folder(plan, out)
     with _Held(out):
-        check_folder(plan, out)  # again: another driver may have had it since
+        check_folder(plan, out)  # again: another process may have used it in between
         write_plan(plan, out)
         left = [run.name for run in plan.runs if not is_done(run, plan.tests, out)]
         done = len(plan.runs) - len(left)
         runs = f"{len(plan.runs)} run{'s' if len(plan.runs) > 1 else ''}"
-        say(f"{out}: {runs}, {done} done; `dsacc status {out}` shows them")
+        say(f"{out}: {runs}, {done} done; `dsacc status {out}` shows their progress")
         failed: list[Outcome] = []
 
-        def told(outcome: Outcome) -> None:
+        def tell(outcome: Outcome) -> None:
             nonlocal done
             done += outcome.ok
             failed.extend([] if outcome.ok else [outcome])
@@ -47,7 +59,8 @@ def run_experiment(
             say(f"[{done}/{len(plan.runs)}] {outcome.name} {how}")
 
         if left:
-            backend.execute(plan, out, left, told)
+            with watch or nullcontext(lambda: None) as tick:
+                execute(plan, out, left, backend, tell, retries, tick)
         rows = collect(plan, out)
         write_atomically(out / "results.json", (json.dumps(rows, indent=2) + "\n").encode())
         print_results(plan, rows, console)
@@ -61,7 +74,7 @@ def run_experiment(
 
 
 def check_folder(plan: Plan, out: Path) -> None:
-    """Refuse a folder with other things in it, or with a plan that this one does not continue."""
+    """Refuse a folder that holds other things, or a plan that this one does not continue."""
     if not out.exists():
         return
     if not out.is_dir():
@@ -72,7 +85,7 @@ def check_folder(plan: Plan, out: Path) -> None:
         return
     if change := why_not_grown(read_plan(out), plan):
         raise RunError(
-            f"{out} holds another experiment ({change}); it may grow in runs, steps and tests, and else wants another "
+            f"{out} holds another experiment ({change}); it may only grow in runs, steps and tests, so choose another "
             "--out"
         )
 
@@ -116,7 +129,7 @@ def print_results(plan: Plan, rows: list[Row], console: Console | None = None) -
 
 
 class _Held(AbstractContextManager["_Held"]):
-    """The experiment's lock, with a heartbeat of its own: two drivers on one folder would start every run twice."""
+    """The experiment's lock, with its own heartbeat: two drivers on one folder would start every run twice."""
 
     def __init__(self, out: Path) -> None:
         self._lock = RunLock.acquire(out)

@@ -1,4 +1,4 @@
-"""What a plan will take here: runs, memory, disk, and the time, from some dozens of steps and updates."""
+"""What a plan will take here: memory, disk, and time, measured on a few dozen steps and updates."""
 
 import dataclasses
 import time
@@ -7,64 +7,68 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from dsacc.config import AGENTS, Config
-from dsacc.experiments.facts import Place, find_place
+from dsacc.experiments.facts import EnvFacts, facts_of
 from dsacc.experiments.plan import Plan, Run
 from dsacc.experiments.status import read_standings
 from dsacc.experiments.task import is_done
 from dsacc.play.rollout import BATCH
-from dsacc.runs import model_bytes
 from dsacc.system.memory import free_memory
 from dsacc.system.text import duration, size
 from dsacc.system.threads import use_one_thread
 
 SECONDS = 2.0  # for each of the two measurements of a kind of run
-GROUP_FROM = 30  # more runs than this are shown by game and agent
-# The settings that decide how long a step takes, beside what is seen. A constraint adds 1 to 3 %, less than the error.
-COSTLY = (
-    "envs", "replay_compression", "batch_size", "n_step", "encoder", "shared_trunk", "hidden",
-    "hidden_layers", "q_clip",
-)  # fmt: skip
+GROUP_FROM = 30  # with more runs than this, the table has one row per game and agent
+# Settings that do not change how long a step or an update takes. Every other one counts. A constraint adds 1 to 3 %,
+# less than the error of the measurement. The number of random steps and updates enters later, in `need_of`.
+FREE = {
+    "env", "seed", "random_steps", "replay_size", "train_every", "updates", "gamma", "clip_rewards", "lost_life_ends",
+    "learning_rate", "actor_learning_rate", "alpha_learning_rate", "adam_eps", "actor_adam_eps", "target_tau",
+    "target_every", "alpha", "initial_alpha", "min_alpha", "target_entropy_ratio", "target_entropy_final",
+    "target_entropy_steps", "critic_entropy", "constraint", "multiplier_form", "perturbation", "noise_std",
+    "noise_relative", "noise_scope", "fixed_lambda", "log_every", "checkpoint_every",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds of one agent step at random, of one by the policy, of an update, of a test's forward pass; bytes of an
-    agent on the disk."""
+    """How fast a kind of run is here. Times are in seconds."""
 
-    random: float
-    step: float
+    random: float  # per agent step that acts at random
+    step: float  # per agent step by the policy
     update: float
-    test: float
-    agent_bytes: int
+    test: float  # per forward pass of a test
+    agent_bytes: int  # of an agent on the disk
 
 
 @dataclass(frozen=True)
 class Need:
-    """What one run takes from its beginning."""
+    """What one run takes, from its first step."""
 
     seconds: float
-    test_seconds: float  # at most, where the environment limits a test game; else 0
+    test_seconds: float  # at most; 0 if the environment does not limit a test game
     memory: int
     disk: int
 
 
 def kind_of(run: Run) -> tuple[Any, ...]:
-    """Runs of one kind take the same time for a step."""
-    return (find_place(run.source or run.env).spec, *(getattr(run.config, name) for name in COSTLY))
+    """Runs of one kind take the same time per step."""
+    settings = [value for name, value in dataclasses.asdict(run.config).items() if name not in FREE]
+    return (facts_of(run.source or run.env).spec, *settings)
 
 
 def measure(run: Run) -> Pace:
-    """Time some steps and updates of a run, in this process, on one thread."""
+    """Time some steps and updates of a run, in this process and on one thread."""
     use_one_thread()
     from dsacc.dsac import DSAC
 
     config, envs = run.config, run.config.envs
-    warm = max(2 * config.n_step * envs, 64)  # random steps, enough to draw minibatches from
+    warm = max(2 * config.n_step * envs, 64)  # random steps, enough to sample minibatches from
     settings = {**run.settings, "random_steps": warm, "replay_size": max(4_096, (config.n_step + 1) * envs)}
     model = DSAC(run.source or run.env, AGENTS[run.agent], run.preset, run.seed, **settings)
     trainer = model.prepare(1)
@@ -74,15 +78,15 @@ def measure(run: Run) -> Pace:
     random = (time.perf_counter() - began) / trainer.step
     step = _seconds(lambda: trainer.collect(envs)) / envs
     update = _seconds(trainer.learn)
-    seen = model.observations.encode(model.envs[0].reset(seed=0)[0]).repeat(BATCH, 0)
-    test = _seconds(lambda: model.learner.policy_logits(trainer._tensor(seen)), SECONDS / 4)
+    seen = np.stack([model.envs[0].reset(seed=0)[0]] * BATCH)
+    test = _seconds(lambda: model.logits(seen), SECONDS / 4)
     for env in model.envs:
         env.close()
-    return Pace(random, step, update, test, len(model_bytes(model._model_file())))
+    return Pace(random, step, update, test, sum(tensor.nbytes for tensor in model.learner.state().values()))
 
 
 def _seconds(action: Callable[[], object], budget: float = SECONDS) -> float:
-    """The median of as many calls as fit into the budget, at least three; the first is not counted."""
+    """The median of as many calls as fit into the budget, but at least three. The first call does not count."""
     action()
     times: list[float] = []
     until = time.perf_counter() + budget
@@ -94,28 +98,28 @@ def _seconds(action: Callable[[], object], budget: float = SECONDS) -> float:
 
 
 def need_of(run: Run, plan: Plan, pace: Pace) -> Need:
-    config, place = run.config, find_place(run.source or run.env)
+    config, facts = run.config, facts_of(run.source or run.env)
     random = min(config.random_steps, run.steps)
     learning = run.steps - random
     updates = learning / config.train_every * config.updates
     seconds = random * pace.random + learning * pace.step + updates * pace.update
     tests = 0.0
-    if place.test_steps is not None:
+    if facts.test_steps is not None:
         times = 1 if plan.tests.every is None else run.steps // plan.tests.every + 1
         rounds = -(-plan.tests.episodes // BATCH)
         games = rounds * pace.test + plan.tests.episodes * pace.random
-        tests = times * plan.tests.conditions * place.test_steps * games
-    return Need(seconds, tests, place.memory(config, run.steps), _disk(config, place, run.steps, pace))
+        tests = times * plan.tests.conditions * facts.test_steps * games
+    return Need(seconds, tests, facts.memory(config, run.steps), _disk(config, facts, run.steps, pace))
 
 
-def _disk(config: Config, place: Place, steps: int, pace: Pace) -> int:
-    """Two checkpoints of the agent, and the replay, whose pictures are packed on the disk."""
-    packed = dataclasses.replace(config, replay_compression="lz4" if place.is_image else "none")
-    return 2 * pace.agent_bytes + place.memory(packed, steps) - place.memory(packed, 0)
+def _disk(config: Config, facts: EnvFacts, steps: int, pace: Pace) -> int:
+    """Two checkpoints of the agent, and the replay, whose pictures are compressed on disk."""
+    packed = dataclasses.replace(config, replay_compression="lz4" if facts.is_image else "none")
+    return 2 * pace.agent_bytes + facts.memory(packed, steps) - facts.memory(packed, 0)
 
 
 def print_estimate(plan: Plan, out: Path, workers: int, console: Console) -> None:
-    """The runs, what is done of them, and what the rest will take here. Writes nothing."""
+    """Print the runs, how many of them are done, and what the rest will take here. Writes nothing."""
     standings = {s.run: s for s in read_standings(out)} if (out / "plan.json").is_file() else {}
     left = [run for run in plan.runs if not is_done(run, plan.tests, out)]
     parts = {run.name: min(standings[run.name].step / run.steps, 1.0) for run in left if run.name in standings}
@@ -141,14 +145,14 @@ def _sums(needs: Mapping[str, Need], parts: Mapping[str, float], workers: int) -
     return [
         f"time: {duration(sum(training))} of training on one core, {duration(here)} here with {together} side by side"
         + (f"; tests add {duration(tests)} at most" if tests else ""),
-        f"memory: {size(most)} for the largest run; {size(free)} are free",
+        f"memory: {size(most)} for the largest run; {size(free)} free here",
         f"disk: up to {size(sum(need.disk for need in needs.values()))}",
-        "This is an estimate, from a few seconds of steps and updates on one core.",
+        "This is an estimate from a few seconds of steps and updates on one core.",
     ]
 
 
 def _table(plan: Plan, needs: Mapping[str, Need], parts: Mapping[str, float]) -> Table:
-    """A line a run, or a line a game and agent where there are many."""
+    """One row per run, or one row per game and agent if there are many."""
     grouped = len(plan.runs) > GROUP_FROM
     table = Table(title=plan.name, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for column in ("environment", "agent"):

@@ -1,4 +1,4 @@
-"""What must be known of an environment before a run of it starts: its name, what is seen there, the memory it takes."""
+"""What must be known of an environment before a run of it starts: its name, what an agent sees, the memory needed."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -6,13 +6,15 @@ from functools import cache
 from dsacc.agent.observation import ObservationSpec
 from dsacc.config import Config, default_preset
 from dsacc.envs import Observations, check_actions, env_name, frame_stack, make_env
+from dsacc.errors import DsaccError
+from dsacc.experiments.plan import Run
 from dsacc.replay import memory_needed
 
 PROCESS_BYTES = 500_000_000  # Python, torch, the networks and their optimisers, without the replay
 
 
 @dataclass(frozen=True)
-class Place:
+class EnvFacts:
     """An environment as `make_env(source)` makes it."""
 
     source: str
@@ -20,34 +22,40 @@ class Place:
     spec: ObservationSpec
     stack: int
     is_image: bool
-    actions: int
-    test_steps: int | None  # where the environment limits a test game
+    test_steps: int | None  # limit of a test game; None if the environment sets none
 
     @property
     def preset(self) -> str:
-        """The one that `dsacc train` takes where none is given."""
+        """The preset that `dsacc train` takes if none is named."""
         return default_preset(self.is_image)
 
     def memory(self, config: Config, steps: int) -> int:
-        """Bytes of a process that trains `steps` agent steps here."""
+        """Bytes of a process that trains `steps` agent steps on it."""
         return PROCESS_BYTES + memory_needed(config, self.spec, self.stack, steps)
 
 
 @cache
-def find_place(source: str) -> Place:
-    """Look at an environment, once a process; an EnvError says why it is none for us."""
+def facts_of(source: str) -> EnvFacts:
+    """Make the environment and look at it, once per process. An EnvError says why we cannot use it."""
     env = make_env(source)
     try:
-        actions, observations = check_actions(env), Observations(env.observation_space)
-        limit = getattr(env.unwrapped, "test_steps", None)
-        return Place(
-            source,
-            env_name(env),
-            observations.spec,
-            frame_stack(env),
-            observations.is_image,
-            actions,
-            limit,
+        check_actions(env)
+        observations = Observations(env.observation_space)
+        return EnvFacts(
+            source=source,
+            name=env_name(env),
+            spec=observations.spec,
+            stack=frame_stack(env),
+            is_image=observations.is_image,
+            test_steps=getattr(env.unwrapped, "test_steps", None),
         )
     finally:
         env.close()
+
+
+def memory_of(run: Run) -> int:
+    """Bytes that the run's process will take in the end."""
+    try:
+        return facts_of(run.source or run.env).memory(run.config, run.steps)
+    except DsaccError:  # the run's own process will say why
+        return PROCESS_BYTES

@@ -1,17 +1,17 @@
-"""Grids: small TOML files that say games x agents x variants x seeds, and the built-in ones.
+"""Grids: small TOML files that describe games x agents x variants x seeds.
 
 ```toml
 envs = ["Breakout", "UpNDown"]
 agents = ["dsac", "dsac-m"]
 seeds = 3                       # 0, 1, 2; or a list
 steps = 100_000
-preset = "efficient"            # left out: efficient for pictures, else classic
+preset = "efficient"            # default: efficient for pictures, else classic
 [settings]                      # fields of dsacc.config.Config, for all runs
 n_step = 5
-[[variants]]                    # each multiplies the grid; an empty one is the grid as it is
+[[variants]]                    # each variant repeats the grid with other settings; an empty one changes nothing
 [[variants]]
 label = "no noise"
-agents = ["dsac-m"]             # left out: all of the grid's
+agents = ["dsac-m"]             # default: all agents of the grid
 settings = { perturbation = "none" }
 [tests]
 shifts = ["id", "snow"]         # also: severity, mode, episodes, policy, seed, every
@@ -22,28 +22,28 @@ import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from dsacc.config import AGENTS, PRESETS, Config, field_type
 from dsacc.errors import BadInput, ConfigError
-from dsacc.experiments.facts import Place, find_place
+from dsacc.experiments.builtin import builtin_names as builtin_names
+from dsacc.experiments.builtin import builtin_text
+from dsacc.experiments.facts import EnvFacts, facts_of
 from dsacc.experiments.plan import Plan, Run, Tests
-from dsacc.shifts import find_kind
+from dsacc.shifts import MODES, find_kind
 
 KEYS = ("envs", "agents", "seeds", "steps", "preset", "settings", "variants", "tests")
 VARIANT_KEYS = ("label", "agents", "settings")
 TEST_KEYS = ("shifts", "severity", "mode", "episodes", "policy", "seed", "every")
-MODES = ("independent", "frozen", "falling")
 POLICIES = ("greedy", "sampled")
 _MAY_BE_NONE = {f.name for f in fields(Config) if field_type(f)[1]}  # written "none": TOML has no null
-OWN_KEYS = ("env", "constraint", "seed")  # fields of Config that the grid has keys of its own for
+OWN_KEYS = {"env": "envs", "constraint": "agents", "seed": "seeds"}  # fields of Config -> the grid's own keys
 
 
 @dataclass(frozen=True)
 class Overrides:
-    """What the command line says instead of the file."""
+    """What the command line gives in place of the file's own values."""
 
     envs: Sequence[str] | None = None
     agents: Sequence[str] | None = None
@@ -52,17 +52,12 @@ class Overrides:
     preset: str | None = None
 
     def given(self) -> dict[str, Any]:
-        """What was said, by the grid's keys."""
+        """What was given, by the grid's keys."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in vars(self).items() if v is not None}
 
 
-def builtin_names() -> list[str]:
-    """The grids that come with the package: `paper`, `smoke` and so on."""
-    return sorted(p.name.removesuffix(".toml") for p in _builtin().iterdir() if p.name.endswith(".toml"))
-
-
 def load_plan(source: str | Path, overrides: Overrides | None = None) -> Plan:
-    """A plan from a built-in grid's name or a TOML file; every mistake is one sentence with the file and the key."""
+    """A plan from a built-in grid, by name, or a TOML file. A mistake is one sentence with the file and the key."""
     text, where, name = _text(source)
     try:
         content = tomllib.loads(text)
@@ -72,18 +67,14 @@ def load_plan(source: str | Path, overrides: Overrides | None = None) -> Plan:
     return _Reader(where, {**content, **given}, given).plan(name)
 
 
-def _builtin() -> Any:
-    return resources.files("dsacc.experiments") / "grids"
-
-
 def _text(source: str | Path) -> tuple[str, str, str]:
-    """Text, what to call it in a sentence, and the plan's name."""
+    """The grid's text, what messages call it, and the plan's name."""
     path = Path(source)
     if str(source) in builtin_names():
-        return (_builtin() / f"{source}.toml").read_text(encoding="utf-8"), f"the grid {str(source)!r}", str(source)
+        return builtin_text(str(source)), f"the grid {str(source)!r}", str(source)
     if path.suffix != ".toml":
         near = difflib.get_close_matches(str(source), builtin_names(), n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(builtin_names())}, or give a .toml file"
+        hint = f"did you mean {near[0]!r}?" if near else f"choose {', '.join(builtin_names())}, or give a .toml file"
         raise ConfigError(f"there is no grid {str(source)!r}; {hint}")
     try:
         return path.read_text(encoding="utf-8"), str(path), path.stem
@@ -92,7 +83,7 @@ def _text(source: str | Path) -> tuple[str, str, str]:
 
 
 class _Reader:
-    """One file's content on its way to a plan. `given` are the keys that the command line replaced."""
+    """Turns the content of one file into a plan. `given` are the keys that the command line replaced."""
 
     def __init__(self, where: str, content: Mapping[str, Any], given: Mapping[str, Any]) -> None:
         self.where, self.content, self.given = where, content, given
@@ -105,29 +96,29 @@ class _Reader:
         steps = self._whole(content, "steps", "", None, 1)
         preset = content.get("preset")
         if preset is not None and preset not in PRESETS:
-            raise self._wrong("preset", f"is one of {', '.join(PRESETS)}, not {preset!r}")
+            raise self._wrong("preset", f"must be one of {', '.join(PRESETS)}, not {preset!r}")
         settings = self._settings(content, "settings")
         tests = self._tests(content.get("tests", {}))
-        places = [self._place(env, tests) for env in envs]
+        games = [self._facts(env, tests) for env in envs]
         runs: dict[str, Run] = {}
         notes = []
-        for variant in self._variants():  # controls, which come last in a file, are run last, over all games
-            for place in places:
+        for variant in self._variants():  # outermost, so that controls, the last of a file, come after all games
+            for game in games:
                 for agent in [a for a in agents if a in (variant.get("agents") or agents)]:
                     for seed in self._seeds():
                         run = Run(
-                            place.name, agent, seed, steps, preset or place.preset,
+                            game.name, agent, seed, steps, preset or game.preset,
                             {**settings, **variant.get("settings", {})}, variant.get("label", ""),
-                            "" if place.source == place.name else place.source,
+                            "" if game.source == game.name else game.source,
                         )  # fmt: skip
                         self._check(run)
                         if run.name in runs:
                             notes.append(
-                                f"{_called(run)} has the settings of {_called(runs[run.name])}: it is run once"
+                                f"{_called(run)} has the settings of {_called(runs[run.name])}; they are run once"
                             )
                         runs.setdefault(run.name, run)
         if not runs:
-            raise ConfigError(f"{self.where} has no runs: no variant is for {', '.join(agents)}")
+            raise ConfigError(f"{self.where} has no runs, because no variant is for {', '.join(agents)}")
         return Plan(name, tuple(runs.values()), tests, tuple(notes))
 
     # --- parts ---
@@ -138,54 +129,57 @@ class _Reader:
             return list(range(seeds))
         fine = isinstance(seeds, list) and seeds and all(type(s) is int and s >= 0 for s in seeds)
         if not fine or len(set(seeds)) != len(seeds):
-            raise self._wrong("seeds", f"is a number of seeds, or a list of different ones of 0 or more, not {seeds!r}")
+            raise self._wrong(
+                "seeds", f"must be a number of seeds, or a list of different ones from 0 up, not {seeds!r}"
+            )
         return list(seeds)
 
     def _variants(self) -> list[dict[str, Any]]:
         variants = self.content.get("variants", [{}])
         if not isinstance(variants, list) or not variants or not all(isinstance(v, dict) for v in variants):
-            raise self._wrong("variants", "is written as [[variants]], once for each")
+            raise self._wrong("variants", "must be written as [[variants]], once for each variant")
         read = []
         for i, variant in enumerate(variants, start=1):
             if variant:
                 at = f"variants[{i}]."
                 self._known(variant, VARIANT_KEYS, at)
                 if not isinstance(variant.get("label"), str) or not variant["label"].strip():
-                    raise self._wrong(f"{at}label", "is a text that names the variant")
+                    raise self._wrong(f"{at}label", "must be a text that names the variant")
                 if "agents" in variant:
                     self._agents(self._texts(variant, "agents", at, None), f"{at}agents")
                 variant = {**variant, "settings": self._settings(variant, f"{at}settings")}
             read.append(variant)
         labels = [v.get("label") for v in variants]
         if len(set(labels)) != len(labels):
-            raise self._wrong("variants", "has two of one label")
+            raise self._wrong("variants", "has two variants with the same label")
         return read
 
     def _settings(self, table: Mapping[str, Any], at: str) -> dict[str, Any]:
         settings = table.get("settings", {})
         if not isinstance(settings, dict):
-            raise self._wrong(at, f"is a table of settings, not {settings!r}")
-        for name in OWN_KEYS:
+            raise self._wrong(at, f"must be a table of settings, not {settings!r}")
+        for name, key in OWN_KEYS.items():
             if name in settings:
-                key = {"env": "envs", "constraint": "agents", "seed": "seeds"}[name]
-                raise self._wrong(f"{at}.{name}", f"is given by {key}")
+                raise self._wrong(f"{at}.{name}", f"is not a setting here; use {key} instead")
         return {k: None if v == "none" and k in _MAY_BE_NONE else v for k, v in settings.items()}
 
     def _tests(self, table: Any) -> Tests:
         if not isinstance(table, dict):
-            raise self._wrong("tests", "is a table, [tests]")
+            raise self._wrong("tests", "must be a table, [tests]")
         self._known(table, TEST_KEYS, "tests.")
         severities = table.get("severity", ["paper"])
         severities = severities if isinstance(severities, list) else [severities]
         if not severities or not all(s == "paper" or (type(s) is int and 1 <= s <= 5) for s in severities):
-            raise self._wrong("tests.severity", f"is 'paper', 1 to 5, or a list of these, not {table['severity']!r}")
+            raise self._wrong(
+                "tests.severity", f"must be 'paper', 1 to 5, or a list of these, not {table['severity']!r}"
+            )
         mode = table.get("mode", "independent")
         if mode not in MODES:
-            raise self._wrong("tests.mode", f"is one of {', '.join(MODES)}, not {mode!r}")
+            raise self._wrong("tests.mode", f"must be one of {', '.join(MODES)}, not {mode!r}")
         policies = self._texts(table, "policy", "tests.", ["greedy"])
         for policy in policies:
             if policy not in POLICIES:
-                raise self._wrong("tests.policy", f"is one of {', '.join(POLICIES)}, or both, not {policy!r}")
+                raise self._wrong("tests.policy", f"must be one of {', '.join(POLICIES)}, or both, not {policy!r}")
         return Tests(
             shifts=tuple(self._texts(table, "shifts", "tests.", ["id"])),
             severity=tuple(severities),
@@ -196,23 +190,23 @@ class _Reader:
             every=self._whole(table, "every", "tests.", 0, 1) or None if "every" in table else None,
         )
 
-    def _place(self, env: str, tests: Tests) -> Place:
+    def _facts(self, env: str, tests: Tests) -> EnvFacts:
         try:
-            place = find_place(env)
+            facts = facts_of(env)
         except BadInput as error:
             raise self._wrong("envs", str(error), joint=": ") from error
         except Exception as error:
             raise self._wrong("envs", f"{env} cannot be made ({error!r})", joint=": ") from error
-        for shift in tests.shifts:
+        for shift in [shift for shift in tests.shifts if shift != "id"]:
             try:
-                check_shift(shift, place)
+                find_kind(shift, "picture" if facts.is_image else "vector")
             except ConfigError as error:
                 raise self._wrong("tests.shifts", f"for {env}: {error}", joint=" ") from error
-        return place
+        return facts
 
     def _check(self, run: Run) -> None:
         try:
-            run.config  # noqa: B018 - built to see whether it can be
+            run.config  # noqa: B018 - building it checks the settings
         except ConfigError as error:
             key = "settings" if not run.label else f"settings of variant {run.label!r}"
             raise self._wrong(key, str(error), joint=": ") from error
@@ -222,25 +216,25 @@ class _Reader:
     def _agents(self, agents: Sequence[str], key: str) -> None:
         for agent in agents:
             if agent not in AGENTS:
-                raise self._wrong(key, f"is one of {', '.join(AGENTS)}, not {agent!r}")
+                raise self._wrong(key, f"must be one of {', '.join(AGENTS)}, not {agent!r}")
 
     def _known(self, table: Mapping[str, Any], known: Sequence[str], at: str) -> None:
         for key in table:
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+                hint = f"did you mean {near[0]!r}?" if near else f"choose {', '.join(known)}"
                 raise ConfigError(f"{self.where}: unknown key {at}{key}; {hint}")
 
     def _texts(self, table: Mapping[str, Any], key: str, at: str, default: list[str] | None) -> list[str]:
-        """A list of different texts; one text may stand alone."""
+        """A list of different texts. A single text may stand without the list."""
         if key not in table and default is None:
             raise self._wrong(at + key, "is missing")
         values = table.get(key, default)
         values = [values] if isinstance(values, str) else values
         if not isinstance(values, list) or not values or not all(isinstance(v, str) and v for v in values):
-            raise self._wrong(at + key, f"is a list of texts, not {values!r}")
+            raise self._wrong(at + key, f"must be a list of texts, not {values!r}")
         if len(set(values)) != len(values):
-            raise self._wrong(at + key, "has one twice")
+            raise self._wrong(at + key, "names something twice")
         return values
 
     def _whole(self, table: Mapping[str, Any], key: str, at: str, default: int | None, low: int) -> int:
@@ -248,19 +242,13 @@ class _Reader:
             raise self._wrong(at + key, "is missing")
         value = table.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < low:
-            raise self._wrong(at + key, f"is a whole number of at least {low}, not {value!r}")
+            raise self._wrong(at + key, f"must be a whole number of at least {low}, not {value!r}")
         return value
 
     def _wrong(self, key: str, what: str, joint: str = " ") -> ConfigError:
         if key in self.given:
             return ConfigError(f"--{key}{joint}{what}")
         return ConfigError(f"{self.where}: {key}{joint}{what}")
-
-
-def check_shift(shift: str, place: Place) -> None:
-    """Refuse a kind of shift that there is not, or not for what this environment shows."""
-    if shift != "id":
-        find_kind(shift, "picture" if place.is_image else "vector")
 
 
 def _called(run: Run) -> str:

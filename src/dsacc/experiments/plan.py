@@ -18,8 +18,8 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Run:
-    """One training run. Its name follows from its settings as `dsacc train` makes it; steps, label and source do not
-    count, so that a run may grow and be called something else."""
+    """One training run. Its name follows from its settings, as with `dsacc train`. Steps, label and source do not count
+    there, so that a run can grow and be given another label."""
 
     env: str  # the environment's own name, as config.json has it
     agent: str
@@ -28,7 +28,7 @@ class Run:
     preset: str
     settings: Mapping[str, Any] = field(default_factory=dict)  # fields of Config over the preset
     label: str = ""  # the variant of the grid
-    source: str = ""  # what makes the environment where that is not its name: module:Id-v0
+    source: str = ""  # what makes the environment if its name does not: module:Id-v0
 
     @cached_property
     def config(self) -> Config:
@@ -50,21 +50,21 @@ class Run:
 
 @dataclass(frozen=True)
 class Tests:
-    """How every run is tested when it is trained and, with `every`, on the way."""
+    """How every run is tested at its end and, with `every`, during training."""
 
     __test__ = False  # pytest takes a class of this name for a test
 
     shifts: tuple[str, ...] = ("id",)
     severity: tuple[str | int, ...] = ("paper",)
     mode: str = "independent"
-    episodes: int = 10  # full episodes a condition
+    episodes: int = 10  # full episodes per condition
     policy: tuple[str, ...] = ("greedy",)
     seed: int = 0
-    every: int | None = None  # agent steps between tests on the way; None tests at the end alone
+    every: int | None = None  # agent steps between tests during training; None tests only at the end
 
     @property
     def conditions(self) -> int:
-        """Rows that one test of a run gives."""
+        """How many rows one test of a run gives."""
         shifted = sum(shift != "id" for shift in self.shifts)
         return (shifted * len(self.severity) + (len(self.shifts) - shifted)) * len(self.policy)
 
@@ -76,7 +76,7 @@ class Tests:
 
 @dataclass(frozen=True)
 class Plan:
-    """A grid, written out: each run once, in order."""
+    """A grid written out: each run once, in order."""
 
     name: str
     runs: tuple[Run, ...]
@@ -96,7 +96,7 @@ class Plan:
 
 
 def write_plan(plan: Plan, out: Path) -> None:
-    """OUT/plan.json. The names are written for readers; what counts are the settings."""
+    """Write OUT/plan.json. The names are there for readers; what counts are the settings."""
     content = {
         "format": FORMAT,
         "name": plan.name,
@@ -107,20 +107,20 @@ def write_plan(plan: Plan, out: Path) -> None:
 
 
 def read_plan(out: Path) -> Plan:
-    """The plan of an experiment's folder, or a sentence."""
+    """The plan of an experiment's folder. A RunError says why it cannot be read."""
     path = out / "plan.json"
     content = read_json(path)
     try:
         if content["format"] != FORMAT:
-            raise RunError(f"{path} has format {content['format']}, and this dsacc knows {FORMAT}")
+            raise RunError(f"{path} has format {content['format']}, and this version of dsacc reads {FORMAT}")
         runs = []
         for entry in content["runs"]:
             name = entry.pop("name")
             run = Run(**entry)
             if run.name != name:
                 raise RunError(
-                    f"{path} names a run {name} that this dsacc would call {run.name}: a preset or a default has "
-                    "changed since; use the version that wrote it, or choose another --out"
+                    f"{path} has a run {name} that this version of dsacc would call {run.name}: a preset or a default "
+                    "has changed; use the version that wrote it, or choose another --out"
                 )
             runs.append(run)
         tests: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in content["tests"].items()}
@@ -134,7 +134,7 @@ def read_plan(out: Path) -> Plan:
 
 
 def why_not_grown(old: Plan, new: Plan) -> str | None:
-    """What `new` lacks of `old`, as a sentence's part; None where it has all of it, and perhaps more."""
+    """What `new` lacks of `old`, as part of a sentence; None if it has all of it, and perhaps more."""
     there = {run.name: run for run in new.runs}
     missing = [run for run in old.runs if run.name not in there]
     if missing:

@@ -1,4 +1,4 @@
-"""How the runs of a folder stand, from their files alone: it can be asked from any machine that sees the folder."""
+"""How the runs of a folder stand. It reads files only, so it works on any machine that sees the folder."""
 
 import dataclasses
 import json
@@ -26,7 +26,7 @@ from dsacc.runs.lock import STALE, holder_of
 from dsacc.system.files import read_json
 from dsacc.system.text import duration, readable
 
-TAIL = 8_192  # bytes read of the end of a log
+TAIL = 8_192  # bytes that are read from the end of a log
 REFRESH = 2.0  # seconds
 STATES = ("waiting", "training", "testing", "finished", "failed", "stopped", "lost")
 _STYLES = {"failed": "red", "lost": "red", "finished": "green", "training": "cyan", "testing": "cyan"}
@@ -34,10 +34,10 @@ _STYLES = {"failed": "red", "lost": "red", "finished": "green", "training": "cya
 
 @dataclass(frozen=True)
 class Standing:
-    """One line of the table. None where it is not known."""
+    """One row of the table. None stands for what is not known."""
 
     run: str
-    state: str  # one of STATES; lost says that it is running, and nothing runs it any more
+    state: str  # one of STATES; a lost run is marked as running, but no process runs it any more
     step: int
     steps: int | None
     steps_per_second: float | None
@@ -48,7 +48,7 @@ class Standing:
 
 
 def read_standings(folder: Path) -> list[Standing]:
-    """How each run stands, of an experiment, a folder of runs, or one run. Reads files and nothing else."""
+    """How each run stands, in an experiment, in a folder of runs, or in the folder of one run."""
     if not folder.is_dir():
         raise RunError(f"there is no folder {folder}")
     if (folder / "plan.json").is_file():
@@ -63,7 +63,7 @@ def read_standings(folder: Path) -> list[Standing]:
     below = folder / "runs" if (folder / "runs").is_dir() else folder
     found = sorted(path for path in below.iterdir() if _is_run(path))
     if not found:
-        raise RunError(f"{folder} holds no experiment and no runs; `dsacc experiment` and `dsacc train` make them")
+        raise RunError(f"{folder} holds no experiment and no runs; `dsacc experiment` and `dsacc train` create them")
     return [_standing(path.name, path, None, None) for path in found]
 
 
@@ -96,7 +96,7 @@ def _standing(name: str, run: Path, steps: int | None, out: Path | None) -> Stan
 def _state(
     run: Path, status: dict[str, Any], task: dict[str, Any], task_path: Path | None, steps: int | None
 ) -> tuple[str, str | None]:
-    """The task's word, where there is one, then the run folder's; and whether its process still lives."""
+    """The state that the task's file gives, else the run folder's, checked against whether the process is alive."""
     said, trained = task.get("state"), status.get("state")
     finished = trained == "finished" and (_count(status.get("step")) or 0) >= (steps or 0)
     node = f"{task['host']}:{task['pid']}" if "host" in task and "pid" in task else None
@@ -110,14 +110,14 @@ def _state(
     if said in ("training", "testing") and task_path is not None:
         return (said if _lives(task, task_path) else "lost"), node
     if task_path is not None and trained in (None, "finished"):
-        return "waiting", node  # or trained and not tested, or to grow
+        return "waiting", node  # or trained but not tested yet, or due to grow
     if trained == "running":
-        return "lost", node  # its lock is gone, and it did not say good-bye
+        return "lost", node  # its lock is gone, and it did not say how it ended
     return (trained if trained in STATES else "waiting"), node
 
 
 def _lives(task: dict[str, Any], path: Path) -> bool:
-    """Here its process says so; elsewhere its file must be fresh."""
+    """On this host we look for its process; on another host its file must be fresh."""
     pid = _count(task.get("pid"))
     if task.get("host") == socket.gethostname():
         return pid is not None and psutil.pid_exists(pid)
@@ -136,7 +136,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _last(path: Path, key: str) -> Any:
-    """The newest value of `key` that is not null, in the last few KB of a file of JSON lines."""
+    """The newest value of `key` that is not null, from the last few KB of a file of JSON lines."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -181,7 +181,7 @@ def as_table(standings: Sequence[Standing], title: str) -> Table:
         padding=(0, 1, 0, 0),
     )
     totals = {s.steps for s in standings}
-    shared = totals.pop() if len(totals) == 1 else None  # in the heading, once: eighty columns are soon full
+    shared = totals.pop() if len(totals) == 1 else None  # then only the heading shows it: eighty columns are few
     table.add_column("run", overflow="fold")
     for column in ("step" if shared is None else f"step of\n{shared:,}", "steps/s", "left", "return"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -199,7 +199,7 @@ def as_table(standings: Sequence[Standing], title: str) -> Table:
 
 
 def _short(names: Sequence[str]) -> list[str]:
-    """The ids at their ends left out, or cut to three digits, where that still tells a name from the others."""
+    """Names without the id at their end, or with three digits of it, if that is enough to tell them apart."""
     without = [re.sub(r"-[0-9a-f]{8}$", "", name) for name in names]
     cut = [re.sub(r"(-[0-9a-f]{3})[0-9a-f]{5}$", r"\1", name) for name in names]
     counts = Counter(without) + Counter(cut)
@@ -213,7 +213,7 @@ def _errors(standings: Sequence[Standing]) -> str | None:
 
 
 def watch(folder: Path, console: Console, once: bool) -> None:
-    """The table, live until every run is over; once where nobody watches."""
+    """Print the table: live until every run is over, or once if the output is not a terminal."""
     standings = read_standings(folder)
     if once or not console.is_terminal:
         console.print(as_table(standings, str(folder)))

@@ -1,7 +1,7 @@
-"""One task: train a run, or go on with it, and test it. It may be called any number of times, on any machine that sees
+"""One task: train a run, or continue it, and test it. It may be repeated any number of times, on any machine that sees
 the folder: what is finished is not done again.
 
-`python -m dsacc.experiments.task OUT RUN` is the same as a process of its own, which every backend starts.
+`python -m dsacc.experiments.task OUT RUN` does it in a process of its own. Every backend starts that.
 """
 
 import argparse
@@ -31,7 +31,7 @@ HEARTBEAT = 30.0  # seconds between two signs of life while a run is tested
 
 
 class TaskFile:
-    """OUT/tasks/NAME.json: how a task stands, also where its run folder cannot say so (it may not exist yet).
+    """OUT/tasks/NAME.json: how a task stands. It can tell even before the run's folder exists.
 
     `state` is waiting, training, testing, done, failed or stopped.
     """
@@ -41,7 +41,7 @@ class TaskFile:
         self._beaten = time.monotonic()
 
     def read(self) -> dict[str, Any]:
-        """What it says; empty where there is none, or nothing that can be read."""
+        """Its content; empty if there is no file, or none that can be read."""
         try:
             return read_json(self.path)
         except RunError:
@@ -68,7 +68,7 @@ class TaskFile:
         self._write({**self.read(), "state": state, "error": error, "ended": ended})
 
     def beat(self) -> None:
-        """A sign of life for readers on other hosts: the file's time."""
+        """Give readers on other hosts a sign of life: the file's time."""
         if time.monotonic() - self._beaten > HEARTBEAT:
             self._beaten = time.monotonic()
             with suppress(OSError):  # a missed heartbeat is not worth a run
@@ -83,7 +83,7 @@ def run_folder(out: Path, run: Run) -> Path:
 
 
 def is_done(run: Run, tests: Tests, out: Path) -> bool:
-    """Trained to its last step and tested as asked. Reads two small files; anything odd is not done."""
+    """Whether it is trained to its last step and tested as planned. Files that cannot be read count as not done."""
     said = TaskFile(out, run.name).read()
     if (said.get("state"), said.get("steps"), said.get("tests")) != ("done", run.steps, tests.key):
         return False
@@ -96,7 +96,7 @@ def is_done(run: Run, tests: Tests, out: Path) -> bool:
 
 
 def perform(run: Run, tests: Tests, out: Path, device: str = "cpu") -> None:
-    """Train the run in OUT/runs/NAME, or go on with it, and test it. Raises what went wrong after writing it down."""
+    """Train the run in OUT/runs/NAME, or continue it, and test it. Errors are written to the task's file and raised."""
     if is_done(run, tests, out):
         return
     task = TaskFile(out, run.name)
@@ -106,7 +106,7 @@ def perform(run: Run, tests: Tests, out: Path, device: str = "cpu") -> None:
 
         model = DSAC(run.source or run.env, AGENTS[run.agent], run.preset, run.seed, device=device, **run.settings)
         if model.config != run.config:
-            raise ConfigError(f"{run.name} has other settings here than in its plan; is it the same version of dsacc?")
+            raise ConfigError(f"{run.name} has other settings here than in its plan; use the dsacc that made the plan")
         folder = run_folder(out, run)
         every = {tests.every: lambda model: _evaluate(model, run, tests, folder)} if tests.every else {}
         model.learn(run.steps, out=folder, every=every)
@@ -122,13 +122,13 @@ def perform(run: Run, tests: Tests, out: Path, device: str = "cpu") -> None:
 
 
 def describe(error: BaseException) -> str:
-    """An error in one line; the type where it is not one of our sentences."""
+    """An error in one line, with its type if it is not one of our own sentences."""
     text = " ".join(str(error).split())
     return text if isinstance(error, DsaccError) and text else f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 def _evaluate(model: Any, run: Run, tests: Tests, folder: Path, tick: Callable[[], None] | None = None) -> None:
-    """Rows in FOLDER/evaluations; those that are there are kept."""
+    """Write rows to FOLDER/evaluations. Rows that are there already are kept."""
     from dsacc.play import evaluate
 
     def beat(*_: object) -> None:
@@ -156,13 +156,13 @@ def _stopped(number: int, frame: FrameType | None) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0 done, 1 failed (OUT/tasks says why), 128 + signal stopped."""
+    """Exit code 0: done. 1: failed, and OUT/tasks says why. 128 + signal: stopped."""
     parser = argparse.ArgumentParser(prog="python -m dsacc.experiments.task", description=__doc__)
     parser.add_argument("out", type=Path, metavar="OUT", help="the experiment's folder, with its plan.json")
     parser.add_argument("run", metavar="RUN", help="the run's name")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or mps (default: cpu)")
     parser.add_argument("--core", type=int, help="processor core to stay on (default: any)")
-    parser.add_argument("--parent", type=int, help="process id of the starter, to end with it (default: live on)")
+    parser.add_argument("--parent", type=int, help="process id of the starter; end when it ends (default: do not)")
     args = parser.parse_args(argv)
     if args.parent is not None:
         die_with(args.parent)

@@ -1,17 +1,20 @@
-"""SIGTERM and Ctrl-C as a wish that is granted when it suits."""
+"""SIGTERM and Ctrl-C as requests that a program serves when it is ready."""
 
 import signal
 import threading
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
 
 from dsacc.errors import Stopped
 
 
 class StopSignals:
-    """Turns SIGTERM and Ctrl-C into a wish that the loop grants between two steps; a second Ctrl-C does not wait."""
+    """Notes SIGTERM and Ctrl-C. The loop calls `check` where it can stop, which raises `Stopped`.
 
-    def __init__(self, active: bool) -> None:
+    A second Ctrl-C does not wait. A `Stopped` by Ctrl-C leaves the block as KeyboardInterrupt.
+    """
+
+    def __init__(self, active: bool = True) -> None:
         self.active = active
         self.received: int | None = None
         self._before: dict[int, Any] = {}
@@ -30,6 +33,8 @@ class StopSignals:
         if self.received is not None:
             raise Stopped(self.received)
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        if isinstance(error, Stopped) and error.signal == signal.SIGINT:
+            raise KeyboardInterrupt from error

@@ -1,7 +1,7 @@
-"""A Ray cluster to work on: found or started, checked before anything runs there, and left as it was found.
+"""A Ray cluster to work on: found or started, checked before anything runs there, and left as it was.
 
-Whoever reaches a Ray cluster can run any program on it. So the one that is started here listens to this machine alone
-and wants a token that only this process knows, and an existing one is refused if it answers strangers.
+Whoever reaches a Ray cluster can run any program on it. So a cluster that is started here listens to this machine alone
+and asks for a token that only this process knows. An existing cluster is refused if it answers strangers.
 """
 
 import ipaddress
@@ -25,7 +25,7 @@ from dsacc.errors import ConfigError
 from dsacc.runs.folder import differences, versions
 from dsacc.system.processes import cores
 
-OBJECT_STORE = 80_000_000  # bytes; nothing but names and sentences goes through it
+OBJECT_STORE = 80_000_000  # bytes; only names and sentences go through it
 KNOCK = 60.0  # seconds to see whether a cluster answers without a token
 PROBE = 120.0  # seconds for a node to answer; it may have to start a process first
 TOKEN_HELP = (
@@ -39,14 +39,23 @@ def import_ray() -> Any:
         ray: Any = import_module("ray")
     except ImportError as error:
         raise ConfigError("--backend ray needs Ray; install it with pip install 'dsacc[ray]'") from error
-    # It would print pages of a raylet's log on standard output whenever a node is lost; we say that in a sentence.
-    ray._private.worker.print_to_stdstream = lambda *_, **__: None
+    _silence_raylets(ray)
     return ray
+
+
+def _silence_raylets(ray: Any) -> None:
+    """Keep Ray from printing pages of a raylet's log on standard output when a node is lost; we say so in a sentence.
+
+    Ray 2.60 has no public switch for this: `log_to_driver=False` silences workers, but not the thread that prints the
+    errors of a cluster. So this sets the private switch of Ray's own debugger. In a Ray without it, nothing breaks.
+    """
+    ray._private.worker._worker_logs_enabled = False
 
 
 @contextmanager
 def connected(address: str | None, workers: int | None, allow_open: bool) -> Iterator[Any]:
-    """Ray, connected: to `address`, or RAY_ADDRESS, or (with neither, or `local`) to a cluster that ends with us."""
+    """Ray, connected to `address`, else to RAY_ADDRESS. With neither, or with `local`, the cluster is our own, and ends
+    with us."""
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     with _own(workers) if address == "local" else _existing(address, allow_open) as ray:
         yield ray
@@ -58,10 +67,10 @@ def _own(workers: int | None) -> Iterator[Any]:
     folder = _folder()
     os.environ.update(
         RAY_USAGE_STATS_ENABLED="0",
-        RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",  # Ray's switch, read when it is imported, to listen on 127.0.0.1 alone
+        RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",  # read when Ray is imported: listen on 127.0.0.1 alone
         RAY_AUTH_MODE="token",
         RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0",  # leave CUDA_VISIBLE_DEVICES as it is, without a warning about it
-        RAY_worker_niceness="0",  # as the local pool; 15 would wait for every other program
+        RAY_worker_niceness="0",  # as in the local pool; 15 would let every other program go first
     )
     os.environ.pop("RAY_ADDRESS", None)
     if not os.environ.get("RAY_AUTH_TOKEN") and not os.environ.get("RAY_AUTH_TOKEN_PATH"):
@@ -88,7 +97,7 @@ def _own(workers: int | None) -> Iterator[Any]:
 
 
 def _folder() -> str:
-    """For Ray's logs and sockets, whose paths have at most 107 bytes; those of killed processes are removed."""
+    """For Ray's logs and sockets, whose paths have at most 107 bytes. Folders of killed processes are removed."""
     temp = Path("/tmp") if os.path.isdir("/tmp") else Path(tempfile.gettempdir())
     for old in temp.glob("dsacc-ray-*-*"):
         with suppress(OSError, ValueError):
@@ -102,21 +111,22 @@ def _folder() -> str:
 def _existing(address: str, allow_open: bool) -> Iterator[Any]:
     if "://" in address:
         raise ConfigError(
-            f"--address is HOST:PORT of the cluster's head, or auto, not {address}: run the command on one of its nodes"
+            f"--address must be HOST:PORT of the cluster's head, or auto, not {address}; run the command on one of the "
+            "cluster's nodes"
         )
     ray = import_ray()
     if address != "auto":
         answer = knock(address)
         if answer == "silent":
             raise ConfigError(
-                f"no Ray cluster answers at {address}; start one, or leave --address out for one of our own"
+                f"no Ray cluster answers at {address}; start one there, or leave --address out to have one started here"
             )
         if answer == "token":
             os.environ["RAY_AUTH_MODE"] = "token"  # Ray then looks for the token itself, also in ~/.ray
             if knock(address, stranger=False) != "open":
                 raise ConfigError(
-                    f"the Ray cluster {address} wants a token, and ours is missing or another; put the one that it was "
-                    "started with into RAY_AUTH_TOKEN or ~/.ray/auth_token"
+                    f"the Ray cluster {address} asks for a token, and ours is missing or wrong; put the token that it "
+                    "was started with into RAY_AUTH_TOKEN or ~/.ray/auth_token"
                 )
             _reread(ray)
     try:
@@ -125,11 +135,11 @@ def _existing(address: str, allow_open: bool) -> Iterator[Any]:
         said = " ".join(str(error).split())
         raise ConfigError(f"the Ray cluster {address} cannot be used: {said[:300]}") from error
     try:
-        gcs = ray.get_runtime_context().gcs_address  # where it listens, whatever it was called
+        gcs = ray.get_runtime_context().gcs_address  # where it listens, whatever --address says
         if not allow_open and not is_loopback(gcs) and knock(gcs) == "open":
             raise ConfigError(
                 f"the Ray cluster {gcs} can be used by everybody who reaches it, without a token; {TOKEN_HELP}, or "
-                "say --allow-open-cluster if its network is closed"
+                "add --allow-open-cluster if its network is closed to others"
             )
         yield ray
     finally:
@@ -137,13 +147,13 @@ def _existing(address: str, allow_open: bool) -> Iterator[Any]:
 
 
 def _reread(ray: Any) -> None:
-    """Have Ray notice a mode that was set after it was imported."""
+    """Have Ray notice an authentication mode that was set after Ray was imported."""
     with suppress(AttributeError):
         ray._raylet.Config.initialize("")
 
 
 def is_loopback(address: str) -> bool:
-    """Is a HOST:PORT of this machine alone? Ray then listens there and nowhere else."""
+    """Whether HOST:PORT is an address of this machine alone. Ray then listens there and nowhere else."""
     host = address.rpartition(":")[0].strip("[]")
     with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
@@ -151,14 +161,14 @@ def is_loopback(address: str) -> bool:
 
 
 def knock(address: str, stranger: bool = True) -> Literal["open", "token", "silent"]:
-    """Ask the cluster something, as somebody without a token would, or with ours."""
+    """Ask the cluster something: as a stranger without a token, or with our own token."""
     host, _, port = address.rpartition(":")
     env = {**os.environ, "RAY_ADDRESS": address}
     if stranger:
         env = {k: v for k, v in env.items() if not k.startswith("RAY_AUTH_")} | {"RAY_AUTH_MODE": "disabled"}
     command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--skip-version-check"]
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()  # Ray itself would try for long
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()  # Ray itself would keep trying
         asked = subprocess.run([*command, "--address", address], env=env, capture_output=True, timeout=KNOCK)
     except (OSError, ValueError, OverflowError, subprocess.TimeoutExpired):
         return "silent"
@@ -168,7 +178,7 @@ def knock(address: str, stranger: bool = True) -> Literal["open", "token", "sile
 
 
 def check_nodes(ray: Any, out: Path) -> None:
-    """Every node must see OUT, with this dsacc and Python; a sentence names the first that does not."""
+    """Every node must see OUT and have the same dsacc and Python. The first that does not is named in a sentence."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     token = secrets.token_hex(8)
@@ -186,8 +196,8 @@ def check_nodes(ray: Any, out: Path) -> None:
                 seen, there = ray.get(answer, timeout=PROBE)
             except ray.exceptions.GetTimeoutError as error:
                 raise ConfigError(
-                    f"node {nodes[node]} of the Ray cluster did not answer within {PROBE:.0f} s: it may be busy, "
-                    "so try the same command again, or look at it with `ray status`"
+                    f"node {nodes[node]} of the Ray cluster did not answer within {PROBE:.0f} s; it may be busy, so "
+                    "try the same command again, or look at the cluster with `ray status`"
                 ) from error
             except Exception as error:
                 said = " ".join(str(error).split())[-300:]
@@ -199,7 +209,7 @@ def check_nodes(ray: Any, out: Path) -> None:
 
 
 def look(file: str) -> tuple[str | None, dict[str, str]]:
-    """On a node: what is in the file, and the versions of what counts."""
+    """On a node: what is in the file, and the versions that matter for a result."""
     try:
         return Path(file).read_text(), versions()
     except OSError:
@@ -214,12 +224,12 @@ def _judge(node: str, sees: bool, there: dict[str, str], out: Path) -> None:
         if there.get(name) != here.get(name):
             raise ConfigError(
                 f"node {node} of the Ray cluster has {name} {there.get(name)}, and this machine {here.get(name)}; "
-                "install the same on all"
+                "install the same version on all"
             )
     if changed := differences(there, here):
-        warnings.warn(f"runs on node {node} will not be bit for bit those of this machine: {changed}", stacklevel=2)
+        warnings.warn(f"runs on node {node} will not be bit for bit as on this machine: {changed}", stacklevel=2)
 
 
 def living(ray: Any) -> dict[str, str]:
-    """The nodes that are there, by id: what to call each in a sentence."""
+    """The nodes that are alive: their id, and what messages call them."""
     return {n["NodeID"]: f"{n['NodeManagerHostname']} ({n['NodeManagerAddress']})" for n in ray.nodes() if n["Alive"]}

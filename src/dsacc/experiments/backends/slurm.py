@@ -1,7 +1,7 @@
-"""A Slurm cluster, through submitit: one job a run, which Slurm queues again when it is preempted or its time is up.
+"""A Slurm cluster, through submitit: one job per run. Slurm queues a job again when it is preempted or out of time.
 
-submitit hands a job its task as a pickle in OUT/slurm, written and read by the same user. We read none back: how a run
-ended is in OUT/tasks as JSON. Whoever may write to OUT can run programs as you, as with any job script there.
+submitit hands a job its task as a pickle in OUT/slurm, which the same user writes and reads. We read no pickle back:
+OUT/tasks says as JSON how a run ended. Whoever may write to OUT can run programs as you, as with any job script.
 """
 
 import getpass
@@ -13,163 +13,157 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from dsacc.errors import ConfigError, DsaccError, RunError, Stopped
-from dsacc.experiments.backends import Options, Outcome
-from dsacc.experiments.backends.attempt import Attempt
-from dsacc.experiments.backends.local import memory_of
-from dsacc.experiments.plan import Plan
+from dsacc.errors import ConfigError, DsaccError, RunError
+from dsacc.experiments.backends.base import Attempt, Backend, Ending
+from dsacc.experiments.backends.supervised import SupervisedTask
 from dsacc.experiments.task import TaskFile, is_done
 from dsacc.system.files import read_json, write_atomically
-from dsacc.system.signals import StopSignals
+from dsacc.system.processes import is_alive
 
-POLL = 1.0  # seconds between two looks at the files
 ASK = 30.0  # seconds between two questions to the scheduler
-SAVING = 180  # seconds before its time is up at which a job is told to save; more than it is given for that
-REQUEUES = 1_000  # times that a job may go on after its time was up
+SAVING = 180  # seconds before its time limit at which a job is told to save; more than saving may take
+REQUEUES = 1_000  # times that a job may continue after its time limit
 KEY = re.compile(r"[a-z][a-z-]*")
 
 
 class Job:
-    """What submitit runs: an attempt. `checkpoint` is called when Slurm wants the node back."""
+    """What submitit runs: one attempt. It calls `checkpoint` when Slurm wants the node back."""
 
     def __init__(self, out: str, name: str, device: str) -> None:
         self.out, self.name, self.device = out, name, device
-        self._attempt: Attempt | None = None
+        self._task: SupervisedTask | None = None
 
     def __call__(self) -> str | None:
-        self._attempt = Attempt(Path(self.out), self.name, self.device)
-        return self._attempt.perform().error
+        self._task = SupervisedTask(Path(self.out), self.name, self.device)
+        return self._task.perform().error
 
     def checkpoint(self) -> Any:
-        """Have the run save, and queue the same again: it goes on from its folder."""
-        if self._attempt is not None:
-            self._attempt.stop()
+        """Have the run save, and queue the same job again. It continues from the run's folder."""
+        if self._task is not None:
+            self._task.stop()
         return _submitit().helpers.DelayedSubmission(Job(self.out, self.name, self.device))
 
 
-@dataclass
-class _Submitted:
-    name: str
-    job: str
-    number: int  # of the attempt
-    began: float
-    missed: int = 0  # questions in a row to which the scheduler did not know it
+class OnSlurm(Backend):
+    """Jobs of a Slurm cluster.
 
+    `sbatch` holds options of sbatch as KEY=VALUE. `minutes` is a job's time limit, after which it is queued again. With
+    `detach` the jobs are left alone once they are submitted. `executor="local"` tries it out without Slurm, with
+    submitit's own processes on this machine. Slurm decides how many jobs run at once, whatever `workers` says.
+    """
 
-class OnSlurm:
-    """Jobs of a Slurm cluster; or, to try it out, submitit's own processes on this machine."""
-
-    def __init__(self, retries: int = 1, device: str = "cpu", options: Options | None = None) -> None:
-        self.retries, self.device, self.options = retries, device, options or Options()
-        self.ask = ASK if self.options.slurm_executor == "slurm" else POLL
-        self.additional = sbatch_options(self.options.slurm)
-        if self.options.slurm_minutes < 5:
-            raise ConfigError(f"--slurm-time must be at least 5 minutes, not {self.options.slurm_minutes}")
+    def __init__(
+        self,
+        workers: int | None = None,
+        device: str = "cpu",
+        *,
+        sbatch: Sequence[str] = (),
+        minutes: int = 24 * 60,
+        detach: bool = False,
+        executor: str = "slurm",
+    ) -> None:
+        super().__init__(None, device)
+        self.minutes, self.detach, self.cluster = minutes, detach, executor
+        self.ask = ASK if executor == "slurm" else self.pause
+        self.sbatch = sbatch_options(sbatch)
+        self._missed: dict[str, int] = {}  # questions in a row to which the scheduler did not know a job
+        if minutes < 5:
+            raise ConfigError(f"--slurm-time must be at least 5 minutes, not {minutes}")
         _submitit()
-        if self.options.slurm_executor == "slurm":
+        if executor == "slurm":
             for command in ("sbatch", "srun", "squeue"):
                 if shutil.which(command) is None:
                     raise ConfigError(
-                        f"--backend slurm needs {command}, which is not here; log in to a node of the Slurm cluster, "
-                        "or use --backend local or ray"
+                        f"--backend slurm needs the command {command}, which this machine does not have; log in to a "
+                        "node of the Slurm cluster, or use --backend local or ray"
                     )
 
-    def execute(self, plan: Plan, out: Path, names: Sequence[str], told: Callable[[Outcome], None]) -> None:
-        out = out.absolute()  # jobs may have another working directory
-        with StopSignals(active=True) as signals:
-            running = self._adopted(out, names)
-            for name in [n for n in names if n not in {task.name for task in running}]:
-                signals.check()
-                running.append(self._submit(plan, out, name, 1))
-            print(f"Slurm jobs: {' '.join(task.job for task in running)}", file=sys.stderr, flush=True)
-            if self.options.detach:
-                return
-            asked = time.monotonic()
-            try:
-                while running:
-                    signals.check()
-                    ended = [task for task in running if is_done(plan[task.name], plan.tests, out)]
-                    if time.monotonic() - asked > self.ask:
-                        asked = time.monotonic()
-                        ended += [task for task in self._gone(running) if task not in ended]
-                    for task in ended:
-                        running.remove(task)
-                        outcome = _outcome(task, plan, out)
-                        if outcome.ok or task.number > self.retries:
-                            told(outcome)
-                        else:
-                            running.append(self._submit(plan, out, task.name, task.number + 1))
-                    time.sleep(POLL)
-            except Stopped as stopped:
-                self._cancel(running)
-                if stopped.signal == signal.SIGINT:
-                    raise KeyboardInterrupt from stopped
-                raise
+    @contextmanager
+    def open(self, out: Path) -> Iterator[None]:
+        """Nothing to connect to, and nothing is ended: jobs outlive this process."""
+        self._asked = time.monotonic()
+        yield
 
-    # --- jobs ---
-
-    def _submit(self, plan: Plan, out: Path, name: str, number: int) -> _Submitted:
-        executor = self.executor(out, memory_of(plan[name]))
+    def submit(self, attempt: Attempt) -> str:
+        out = attempt.out.absolute()  # jobs may have another working directory
         try:
-            job = executor.submit(Job(str(out), name, self.device))
+            job = self.submitit_executor(out, attempt.memory).submit(Job(str(out), attempt.name, self.device))
         except Exception as error:  # sbatch refused; submitit raises its own and CalledProcessError
             said = " ".join(str(error).split())[-300:]
-            raise DsaccError(f"Slurm does not take the job of {name}: {said}") from error
-        jobs = _read_jobs(out)
-        jobs[name] = str(job.job_id)
+            raise DsaccError(f"Slurm does not accept the job of {attempt.name}: {said}") from error
+        jobs = {**_read_jobs(out), attempt.name: str(job.job_id)}
         write_atomically(out / "slurm" / "jobs.json", (json.dumps(jobs, indent=1) + "\n").encode())
-        return _Submitted(name, str(job.job_id), number, time.time())
+        return str(job.job_id)
 
-    def executor(self, out: Path, memory: int) -> Any:
+    def submitit_executor(self, out: Path, memory: int) -> Any:
         """submitit's, with the resources of one run. A job has a single thread."""
-        local = self.options.slurm_executor != "slurm"
+        local = self.cluster != "slurm"
         count = {} if local else {"slurm_max_num_timeout": REQUEUES}
-        executor = _submitit().AutoExecutor(str(out / "slurm"), cluster=self.options.slurm_executor, **count)
+        executor = _submitit().AutoExecutor(str(out / "slurm"), cluster=self.cluster, **count)
         executor.update_parameters(
             name="dsacc",
             nodes=1,
             tasks_per_node=1,
             cpus_per_task=1,
             mem_gb=-(-memory // 2**30),
-            timeout_min=self.options.slurm_minutes,
+            timeout_min=self.minutes,
         )
         if self.device.startswith("cuda"):
             executor.update_parameters(gpus_per_node=1)
         if not local:
-            additional = {"requeue": True, **self.additional}
+            additional = {"requeue": True, **self.sbatch}
             executor.update_parameters(slurm_signal_delay_s=SAVING, slurm_additional_parameters=additional)
         return executor
 
-    def _adopted(self, out: Path, names: Sequence[str]) -> list[_Submitted]:
-        """Jobs of an earlier call that are still there."""
-        before = [_Submitted(n, job, 1, time.time()) for n, job in _read_jobs(out).items() if n in names]
-        known = self._known(before) if before else set()
+    def stays(self, submitted: Sequence[str]) -> bool:
+        print(f"Slurm jobs: {' '.join(submitted)}", file=sys.stderr, flush=True)
+        return not self.detach
+
+    def poll(self, running: Mapping[str, Attempt]) -> dict[str, Ending]:
+        """A job has ended when its run's files say so, or when the scheduler does not know it any more."""
+        ended = [job for job, a in running.items() if is_done(a.run, a.tests, a.out)]
+        if time.monotonic() - self._asked > self.ask:
+            self._asked = time.monotonic()
+            ended += [job for job in self._gone(list(running)) if job not in ended]
+        return {job: _ending(job, running[job]) for job in ended}
+
+    def cancel(self, running: Sequence[str]) -> None:
+        """Slurm first sends SIGTERM to a job's processes. A run then saves."""
+        for job in running:
+            with suppress(OSError, subprocess.SubprocessError):
+                if self.cluster == "slurm":
+                    subprocess.run(["scancel", job], capture_output=True, timeout=60)
+                else:
+                    os.kill(int(job), signal.SIGINT)
+
+    def adopt(self, attempts: Sequence[Attempt]) -> dict[str, Attempt]:
+        out = attempts[0].out.absolute()
+        jobs = _read_jobs(out)
+        before = {jobs[a.name]: a for a in attempts if a.name in jobs}
+        known = self._known(list(before)) if before else set()
         if known is None:
             raise RunError(
-                f"squeue does not say whether the jobs of {out / 'slurm' / 'jobs.json'} still run; try again"
+                f"squeue does not say whether the jobs of {out / 'slurm' / 'jobs.json'} still run; try again later"
             )
-        return [task for task in before if task.job in known]
+        return {job: attempt for job, attempt in before.items() if job in known}
 
-    def _gone(self, running: Sequence[_Submitted]) -> list[_Submitted]:
-        """Who was unknown to the scheduler twice: a job may be missing for a moment while it is queued again."""
+    def _gone(self, running: Sequence[str]) -> list[str]:
+        """Jobs that the scheduler twice did not know: while a job is queued again, it may be missing for a moment."""
         known = self._known(running)
-        for task in running:
-            task.missed = 0 if known is None or task.job in known else task.missed + 1
-        return [task for task in running if task.missed > 1]
+        for job in running:
+            self._missed[job] = 0 if known is None or job in known else self._missed.get(job, 0) + 1
+        return [job for job in running if self._missed[job] > 1]
 
-    def _known(self, tasks: Sequence[_Submitted]) -> set[str] | None:
-        """Which jobs are queued or running; None where the scheduler does not say."""
-        if self.options.slurm_executor != "slurm":
-            return {task.job for task in tasks if _lives(int(task.job))}
+    def _known(self, jobs: Sequence[str]) -> set[str] | None:
+        """Which jobs are queued or running; None if the scheduler does not say."""
+        if self.cluster != "slurm":
+            return {job for job in jobs if is_alive(int(job), "submitit")}
         command = ["squeue", "--noheader", "--array", "--format=%i", f"--user={getpass.getuser()}"]
         try:
             said = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -177,39 +171,32 @@ class OnSlurm:
             return None
         return set(said.stdout.split()) if said.returncode == 0 else None
 
-    def _cancel(self, running: Sequence[_Submitted]) -> None:
-        """Slurm sends SIGTERM to a job's processes first, upon which a run saves."""
-        for task in running:
-            with suppress(OSError, subprocess.SubprocessError):
-                if self.options.slurm_executor == "slurm":
-                    subprocess.run(["scancel", task.job], capture_output=True, timeout=60)
-                else:
-                    os.kill(int(task.job), signal.SIGINT)
-
 
 def sbatch_options(texts: Sequence[str]) -> dict[str, Any]:
-    """`partition=gpu` and `exclusive`, as sbatch has them without the dashes."""
+    """Options of sbatch without their dashes: `partition=gpu`, or `exclusive`."""
     options: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not KEY.fullmatch(key) or not value.isprintable() or (equals and not value):
-            raise ConfigError(f"--slurm is KEY=VALUE, or KEY, as sbatch has it (partition=gpu), not {text!r}")
+            raise ConfigError(
+                f"--slurm takes an option of sbatch as KEY=VALUE (partition=gpu), or as KEY alone, not {text!r}"
+            )
         options[key] = value if equals else True
     return options
 
 
-def _outcome(task: _Submitted, plan: Plan, out: Path) -> Outcome:
-    file = TaskFile(out, task.name)
+def _ending(job: str, attempt: Attempt) -> Ending:
+    file = TaskFile(attempt.out, attempt.name)
     said = file.read()
-    seconds, node = time.time() - task.began, f"{said.get('host')}:{said.get('pid')}"
-    if is_done(plan[task.name], plan.tests, out):
-        return Outcome(task.name, True, None, seconds, task.number, node)
+    node = f"{said.get('host')}:{said.get('pid')}"
+    if is_done(attempt.run, attempt.tests, attempt.out):
+        return Ending(None, node)
     if said.get("state") == "failed":
-        error = str(said.get("error"))
-    else:
-        error = f"job {task.job} ended before it; see {out / 'slurm'}/{task.job}_0_log.err"
-        file.set("failed", error)
-    return Outcome(task.name, False, error, seconds, task.number, node)
+        return Ending(str(said.get("error")), node)
+    log = attempt.out.absolute() / "slurm" / f"{job}_0_log.err"
+    error = f"job {job} ended before its run did; see {log}"
+    file.set("failed", error)
+    return Ending(error, node)
 
 
 def _read_jobs(out: Path) -> dict[str, str]:
@@ -217,13 +204,6 @@ def _read_jobs(out: Path) -> dict[str, str]:
         return {str(name): str(job) for name, job in read_json(out / "slurm" / "jobs.json").items()}
     except (RunError, AttributeError):
         return {}
-
-
-def _lives(pid: int) -> bool:
-    with suppress(psutil.Error):
-        process = psutil.Process(pid)
-        return process.status() != psutil.STATUS_ZOMBIE and "submitit" in " ".join(process.cmdline())
-    return False
 
 
 def _submitit() -> Any:
