@@ -472,7 +472,7 @@ def test_an_existing_path_wins_over_a_module(module, own):
 @pytest.mark.parametrize(
     ("text", "spec", "message"),
     [
-        ("", "my_absent:act", "nor a module 'my_absent'"),
+        ("", "my_absent:act", "no module 'my_absent'"),
         ("import my_dependency", "my_policy:act", "needs 'my_dependency', which is not installed"),
         ("1 / 0", "my_policy:act", "failed while it was imported: ZeroDivisionError: division by zero"),
         ("act = 1", "my_policy:run", "has no 'run'"),
@@ -489,9 +489,12 @@ def test_a_function_that_cannot_be_had_is_named(module, text, spec, message):
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (lambda x: [0], r"answered int64 of shape \(1,\); expected 16 actions as whole numbers, or scores of shape"),
+        (
+            lambda x: [0],
+            r"answered int64 of shape \(1,\); it must answer 16 actions as whole numbers, or scores of shape",
+        ),
         (lambda x: np.zeros(16), r"answered float64 of shape \(16,\)"),
-        (lambda x: np.zeros((16, 3)), r"shape \(16, 3\); expected .* scores of shape \(16, 2\)"),
+        (lambda x: np.zeros((16, 3)), r"shape \(16, 3\); it must answer .* scores of shape \(16, 2\)"),
         (lambda x: np.zeros((15, 2)), r"answered float64 of shape \(15, 2\)"),
         (lambda x: "left", "answered <U4"),
         (lambda x: None, "answered object"),
@@ -529,14 +532,14 @@ def test_random_takes_its_actions_from_the_environment():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("random", "random needs to know what it plays; give --env"),
+        ("random", "random needs an environment to play; give --env"),
         ("sb3:nowhere.zip", "there is no file nowhere.zip"),
         ("onnx:nowhere.onnx", "there is no file nowhere.onnx"),
-        ("onnx:", "'onnx:' names nothing: onnx:FILE is expected"),
-        ("blind:", "blind:RUN is expected"),
+        ("onnx:", "'onnx:' names no agent; write onnx:FILE"),
+        ("blind:", "write blind:RUN"),
         ("blind:nowhere", "there is no saved agent nowhere.safetensors, nor a run folder nowhere"),
         ("nowhere", "there is no saved agent nowhere.safetensors, nor a run folder nowhere"),
-        ("json:dumps", "json:dumps does not say what it plays; give --env"),
+        ("json:dumps", "json:dumps does not say which environment it plays; give --env"),
     ],
 )
 def test_a_name_that_leads_nowhere_is_told(spec, message):

@@ -26,7 +26,7 @@ def run(out, steps, every, **settings):
 
 
 def steps_of(out):
-    return sorted({row["step"] for row in read_rows(out / "evaluations")})
+    return sorted({row.step for row in read_rows(out / "evaluations")})
 
 
 def test_a_tested_run_ends_with_the_same_bytes_as_an_untested_one(tmp_path):

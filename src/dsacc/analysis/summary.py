@@ -9,7 +9,8 @@ import numpy as np
 
 from dsacc.analysis import statistics as st
 from dsacc.analysis.references import Scale, scale
-from dsacc.analysis.results import Condition, Results
+from dsacc.analysis.results import Results
+from dsacc.analysis.rows import Condition
 from dsacc.analysis.statistics import Estimate
 from dsacc.errors import ConfigError
 from dsacc.system.types import Array
@@ -23,14 +24,14 @@ _COVERAGE = {
     5: (0.90, 0.83, 0.91),
     7: (0.91, 0.85, 0.93),
 }
-_ENOUGH = 10  # seeds, from which on an interval passes without a word
+ENOUGH_SEEDS = 10  # per game: from here on an interval is taken at its word
 
 
 def interval_note(seeds: int, games: int = 9) -> str | None:
     """The sentence that belongs beside a 95 % interval from this many seeds a game; None from ten seeds on."""
     if seeds < 2:
         return "One seed: no interval is defined, and another seed may give something quite different."
-    if seeds >= _ENOUGH:
+    if seeds >= ENOUGH_SEEDS:
         return None
     one, least, most = _COVERAGE[max(n for n in _COVERAGE if n <= seeds)]
     share = f"one game it held the truth in about {100 * one:.0f}"
@@ -52,7 +53,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Curve:
+class SeverityCurve:
     """An agent's mean score over the severities of one shift, level 0 being the clean screen, and its area."""
 
     shift: str
@@ -101,7 +102,7 @@ class Summary:
     @cached_property
     def _skill(self) -> dict[tuple[str, str], bool]:
         found = {}
-        for (condition, agent, game), cell in self.results.cells.items():
+        for (condition, agent, game), cell in self.results.scores.items():
             if condition.clean and game in self.scales:
                 scores = list(cell.seeds.values()) if len(cell.seeds) > 1 else cell.all_episodes
                 found[agent, game] = st.beats_random(scores, self.scales[game].random, self._rng())
@@ -160,14 +161,14 @@ class Summary:
         return st.performance_profile(scores, taus, self._rng()) if scores else None
 
     @cached_property
-    def curves(self) -> list[Curve]:
+    def curves(self) -> list[SeverityCurve]:
         """Curves over severity, for each shift that was tested at two levels or more."""
         kinds = dict.fromkeys((c.shift, c.mode) for c in self.results.conditions if isinstance(c.severity, int))
         return [
             curve for kind in kinds for agent in self.results.agents if (curve := self._curve(*kind, agent)) is not None
         ]
 
-    def _curve(self, shift: str, mode: str | None, agent: str) -> Curve | None:
+    def _curve(self, shift: str, mode: str | None, agent: str) -> SeverityCurve | None:
         levels = {c.severity: c for c in self.results.conditions if (c.shift, c.mode) == (shift, mode)}
         asked = {level: levels[level] for level in sorted(n for n in levels if isinstance(n, int))}
         if self.clean is not None:
@@ -178,7 +179,7 @@ class Summary:
             return None
         scores = np.mean([x.mean(axis=0) for x in runs], axis=0)
         area = st.mean([st.curve_area(list(asked), x) for x in runs], self._rng())
-        return Curve(shift, mode, agent, list(asked), [float(x) for x in scores], area)
+        return SeverityCurve(shift, mode, agent, list(asked), [float(x) for x in scores], area)
 
     @property
     def notes(self) -> list[str]:
@@ -197,7 +198,7 @@ class Summary:
 
     def _missing(self) -> list[str]:
         asked = [(c, a, g) for c in self.results.conditions for a in self.results.agents for g in self.results.games]
-        if all(key in self.results.cells for key in asked):
+        if all(key in self.results.scores for key in asked):
             return []
         return ["Not every agent met every game and condition: figures over games are of those that it met."]
 
