@@ -491,7 +491,7 @@ def test_a_function_that_cannot_be_had_is_named(module, text, spec, message):
     [
         (
             lambda x: [0],
-            r"answered int64 of shape \(1,\); it must answer 16 actions as whole numbers, or scores of shape",
+            r"answered int64 of shape \(1,\); it must answer 16 actions as whole numbers, or scores",
         ),
         (lambda x: np.zeros(16), r"answered float64 of shape \(16,\)"),
         (lambda x: np.zeros((16, 3)), r"shape \(16, 3\); it must answer .* scores of shape \(16, 2\)"),

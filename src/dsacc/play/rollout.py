@@ -70,9 +70,7 @@ def evaluate(
     player = as_player(agent, env=env, trust=trust)
     source = env if env is not None else player.env
     if source is None:
-        raise ConfigError(
-            f"{player.agent} does not say which environment it was trained on; give --env (in Python: env=)"
-        )
+        raise ConfigError(f"{player.agent} does not say which environment it plays; give --env (in Python: env=)")
     with ExitStack() as envs:  # closes all of them, whatever happens
 
         def make() -> Env:
