@@ -31,7 +31,7 @@ class Player(Protocol):
         ...
 
     def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
-        """Actions [B] for raw observations [B, ...]. Action i depends only on observation i and draws only from rngs[i]."""
+        """Actions [B] for raw observations [B, ...]. Action i depends on observation i and draws from rngs[i] only."""
         ...
 
 
@@ -66,7 +66,7 @@ def check_action_count(who: str, actions: int, env: gym.Env[Any, Any]) -> None:
     there = check_actions(env)
     if actions != there:
         raise ModelError(
-            f"{who} has {actions} actions and this environment has {there}; evaluate it on the environment it was made for"
+            f"{who} has {actions} actions and this environment {there}; it was made for another environment"
         )
 
 

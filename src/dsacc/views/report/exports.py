@@ -41,9 +41,8 @@ def verdict_table(claims: Sequence[tuple[str, Claim]]) -> Table:
         e = c.estimate
         figures = [e.value, e.low, e.high] if e and e.low is not None else [None] * 3
         cells = [Cell() if x is None else Cell(f"{x:.3f}", x) for x in figures]
-        lines.append(
-            [Cell(policy), Cell(c.condition), Cell(display_name(c.agent)), *cells, Cell(c.word), Cell(c.sentence)]
-        )
+        names = [policy, c.condition, display_name(c.agent)]
+        lines.append([*map(Cell, names), *cells, Cell(c.word), Cell(c.sentence)])
     header = ["actions", "condition", "agent", "P", "low", "high", "verdict", "in words"]
     return Table("Probability that a run beats a run of the baseline, with its 95 % interval", header, lines, names=3)
 

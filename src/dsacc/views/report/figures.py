@@ -66,9 +66,8 @@ def severity_figures(prefix: str, summary: Summary, styles: Styles) -> list[Draw
             look = styles[curve.agent].line
             handles += axis.plot(curve.levels, curve.scores, **look, linewidth=1.6, markersize=4.5)
             handles[-1].set_label(short_name(curve.agent))
-            words.append(
-                f"{display_name(curve.agent)} from {readable(curve.scores[0])} to {readable(curve.scores[-1])}"
-            )
+            first, last = readable(curve.scores[0]), readable(curve.scores[-1])
+            words.append(f"{display_name(curve.agent)} from {first} to {last}")
         levels = sorted({level for c in summary.curves for level in c.levels})
         axis.set_xticks(levels, ["clean" if level == 0 else str(level) for level in levels])
         axis.set_xlabel("severity")

@@ -85,8 +85,8 @@ def clip_of(run: Path) -> tuple[Any, str]:
 
 
 def clip_drawing(study: Study, clip: Clip, notes: list[str]) -> tuple[Drawing, str] | None:
-    """From the first finished run that has such a state to show: first runs with a mean constraint, then with a variance
-    constraint."""
+    """From the first finished run that has such a state to show. Runs with a mean constraint come first, then those
+    with a variance constraint."""
     wanted = [r for kind in ("mean", "variance") for r in study.runs if r.config.get("constraint") == kind]
     why = ""
     for run in [r for r in wanted if r.state == "finished" and ":" not in str(r.config.get("env"))][:TRIES]:

@@ -102,9 +102,7 @@ def training_figure(
         steps, mean = _thinned(curve.steps, curve.mean)
         look |= {"linewidth": 1.6, "markersize": 4, "markevery": max(math.ceil(len(steps) / 5), 1)}
         handles += axis.plot(steps, mean, **look, label=short_name(curve.agent))
-    for text, value in (
-        marks or {}
-    ).items():  # random at the right, where the agents are above it; the other at the left
+    for text, value in (marks or {}).items():  # random at the right, where agents are above it; the other at the left
         axis.axhline(value, color=INK, linewidth=0.8, linestyle=(0, (1, 2)))
         place, side = (0.99, "right") if text == "random" else (0.01, "left")
         axis.annotate(text, (place, value), xycoords=("axes fraction", "data"), ha=side, va="bottom", fontsize=8)
@@ -132,8 +130,9 @@ def _some(count: int, most: int) -> Any:
 
 
 def _values(axis: Any, curves: Sequence[LearningCurve], styles: Styles) -> dict[str, Any]:
-    """The values at each step: the mean that is drawn and the raw value of each seed, None where it logged none. At most
-    `READ` steps, all of them logged. `box` is the panel: left, top, width and height as shares of the figure."""
+    """The values at each step: the mean that is drawn and the raw value of each seed, None where it logged none. There
+    are at most `READ` steps, all of them logged. `box` is the panel: left, top, width and height as shares of the
+    figure."""
     steps = np.unique(np.concatenate([c.steps for c in curves]))
     steps = steps[_some(len(steps), READ)]
     at = axis.get_position()

@@ -24,8 +24,8 @@ class Setting:
 
 
 def train_command(run: RunData) -> str | None:
-    """`dsacc train` with the nearest preset and everything that differs from it. None where settings are missing, or where
-    this version of dsacc does not accept them."""
+    """`dsacc train` with the nearest preset and everything that differs from it. None where settings are missing, or
+    where this version of dsacc does not accept them."""
     known = {f.name for f in fields(Config)}
     try:
         config = Config(**{k: v for k, v in run.config.items() if k in known})

@@ -55,8 +55,8 @@ def window_of(runs: Sequence[RunData]) -> int:
 
 
 def curves(runs: Sequence[RunData], agents: Sequence[str], game: str, *keys: str) -> list[LearningCurve]:
-    """One curve per agent that logged one of `keys` in this game, from the first key that it has. `runs` are all runs of
-    the study."""
+    """One curve per agent that logged one of `keys` in this game, from the first key that it has. `runs` are all runs
+    of the study."""
     found, window = [], window_of(runs)
     for agent in agents:
         mine = [run for run in runs if (run.agent, run.game) == (agent, game)]

@@ -214,10 +214,12 @@ def _collected(folder: Path, notes: list[str]) -> list[Row]:
 
 def _printable(rows: list[Row]) -> list[Row]:
     """The rows with texts that can be shown."""
-    return [
-        dataclasses.replace(row, **{k: printable(v, 80) for k, v in vars(row).items() if isinstance(v, str)})
-        for row in rows
-    ]
+
+    def clean(row: Row) -> Row:
+        texts: dict[str, Any] = {k: printable(v, 80) for k, v in vars(row).items() if isinstance(v, str)}
+        return dataclasses.replace(row, **texts)
+
+    return [clean(row) for row in rows]
 
 
 def _as_dict(value: Any) -> dict[str, Any]:

@@ -146,7 +146,7 @@ def by_luck(made: Mapping[str, Sequence[Claim]]) -> list[str]:
 
 
 def limits(results: Results, summary: Summary, steps: Sequence[int], paper: bool) -> list[str]:
-    """What these data cannot show. `steps` are the lengths of training. `paper` tells whether the page shows its figures."""
+    """What these data cannot show. `steps` are the lengths of training; `paper`: the paper's figures are shown too."""
     counts = [len(scores.seeds) for scores in results.scores.values() if None not in scores.seeds]
     fewest = min(counts, default=0)
     notes = []
