@@ -3,9 +3,11 @@
 import base64
 import json
 import pickle
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -562,6 +564,35 @@ def test_a_python_user_may_hand_over_what_he_holds(own):
     assert isinstance(as_player(sb3_model("A2C", "CartPole-v1")), SB3Player)
     with pytest.raises(ConfigError, match="a int cannot be evaluated"):
         as_player(3)
+
+
+def test_what_a_player_and_an_agent_must_have_is_written_down(own):
+    class Half:
+        """Looks like a player and like a Stable-Baselines3 model, and is neither."""
+
+        agent, policy = "half", None
+
+        def act(self, observations, rngs, greedy): ...
+
+        def check_fits(self, env): ...
+
+        def predict(self, observations): ...
+
+    class Whole(Half):
+        train_seed = step = env = fingerprint = None
+
+    whole = Whole()
+    assert as_player(whole) is whole
+    with pytest.raises(ConfigError, match="a Half cannot be evaluated"):
+        as_player(Half())
+    stand_in = SimpleNamespace(config=own.config, step=7, logits=own.logits)
+    assert as_player(stand_in).step == 7
+
+
+def test_no_foreign_library_is_loaded_to_tell_agents_apart():
+    code = "import sys; from dsacc.play.adapters import as_player; as_player(len)\nprint('stable_baselines3' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 @pytest.mark.parametrize("averaged", [False, True])

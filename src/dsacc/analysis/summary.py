@@ -71,9 +71,8 @@ class Summary:
 
     def __init__(self, results: Results, baseline: str | None = None, seed: int = 0) -> None:
         if baseline is not None and baseline not in results.agents:
-            raise ConfigError(
-                f"there is no agent {baseline!r} to compare with; the agents are {', '.join(results.agents)}"
-            )
+            known = ", ".join(results.agents)
+            raise ConfigError(f"there is no agent {baseline!r} to compare with; the agents are {known}")
         self.results, self.seed = results, seed
         self.baseline = baseline or ("dsac" if "dsac" in results.agents else results.agents[0])
         found = {game: scale(game) for game in results.games}

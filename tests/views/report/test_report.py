@@ -457,7 +457,7 @@ def test_videos_that_are_missing_are_made_and_one_that_cannot_be_is_a_sentence(t
     words = shlex.split(found[1].command)
     assert build_parser().parse_args(words[1:]).shifts == ["id", "snow", "rain", "fog"]
     page = text_of(write_report(tmp_path))
-    assert "None was made yet" in page
+    assert "No video has been made yet" in page
     assert f"dsacc watch runs/{found[0].run.name}" in page
     said: list[str] = []
 
@@ -472,7 +472,7 @@ def test_videos_that_are_missing_are_made_and_one_that_cannot_be_is_a_sentence(t
     assert [path.stem for path in videos] == ["Breakout-dsac-s0"]
     shoot(read_study(tmp_path), said.append, camera)
     assert len([line for line in said if "Breakout-dsac-s0." in line]) == 1
-    assert "None was made yet" not in text_of(write_report(tmp_path))
+    assert "No video has been made yet" not in text_of(write_report(tmp_path))
 
 
 def test_variants_are_agents_of_their_own(tmp_path):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 INK = "#1b1f24"
-# The colours of Okabe and Ito, which colour-blind people can tell apart, darkened where they would be too pale on white.
+# The colours of Okabe and Ito, which colour-blind people can tell apart, darkened where they are too pale on white.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b35a8d", "#a87400", "#3a8fc4", "#6b6f76")
 DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.8)), (0, (6, 1.6, 1.3, 1.6)), (0, (1.4, 1.4)), (0, (9, 2)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -64,9 +64,7 @@ class Style:
 
     @property
     def _turn(self) -> int:
-        return self.index + self.index // len(
-            COLOURS
-        )  # the eighth agent has the first one's colour, but other dashes and another marker
+        return self.index + self.index // len(COLOURS)  # the eighth agent shares only its colour with the first
 
     @property
     def line(self) -> dict[str, Any]:
@@ -101,7 +99,7 @@ class Drawing:
 
 
 def new_figure(height: float = SIZE[1], width: float = SIZE[0], left: float = MARGINS["left"]) -> tuple[Any, Any]:
-    """A figure with one panel, in inches. Margins are fixed: a layout engine would take most of the time of a report."""
+    """A figure with one panel, in inches. Margins are fixed: a layout engine would take most of a report's time."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -164,8 +162,8 @@ def _save(figure: Any, format: str, **how: Any) -> bytes:
 
 
 def _inline(svg: str, name: str) -> str:
-    """Only the drawing: without prolog, rules for the whole page, or size. Its colours come from the page. Ids are unique
-    in the page, and are kept only where something refers to them."""
+    """Only the drawing: without prolog, rules for the whole page, or size. Its colours come from the page. Ids are
+    unique in the page, and are kept only where something refers to them."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", svg, flags=re.S)
     svg = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1" aria-hidden="true" focusable="false">', svg)
