@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, Literal
 
 from rich.console import Console
@@ -56,11 +57,8 @@ def render_table(table: Table, format: Literal["csv", "markdown", "latex"]) -> s
         return _markdown([table], [], repeat=True)
     if format == "latex":
         return _latex([table], [], repeat=True)
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(table.header)
-    writer.writerows([_full_text(table, i, cell) for i, cell in enumerate(line)] for g in table.groups for line in g)
-    return out.getvalue()
+    lines = [line for group in _written(table, repeat=True) for line in group]
+    return csv_text([table.header, *([cell.text for cell in line] for line in lines)])
 
 
 def _tables(results: Results, summary: Summary) -> list[Table]:
@@ -234,18 +232,14 @@ def _csv(blocks: Sequence[tuple[Results, Summary]]) -> str:
     """One line per game, condition, policy and agent, with one column per training seed for its mean."""
     seeds = {s for results, _ in blocks for scores in results.scores.values() for s in scores.seeds}
     order = sorted(seeds, key=lambda s: -1 if s is None else s)
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     figures = ["mean", "std", "std_over", "n_seeds", "n_episodes", "normalised_mean", "gap", "retention", "skill"]
     names = ["env", "shift", "severity", "mode", "policy", "agent"]
-    writer.writerow([*names, *figures, *(f"seed_{'none' if s is None else s}" for s in order)])
+    lines = [[*names, *figures, *(f"seed_{'none' if s is None else s}" for s in order)]]
     for results, summary in blocks:
-        for condition in results.conditions:
-            for agent in results.agents:
-                for game in results.games:
-                    if (condition, agent, game) in results.scores:
-                        writer.writerow(_csv_line(results, summary, condition, agent, game, order))
-    return out.getvalue()
+        for key in product(results.conditions, results.agents, results.games):
+            if key in results.scores:
+                lines.append(_csv_line(results, summary, *key, order))
+    return csv_text(lines)
 
 
 def _csv_line(
@@ -259,20 +253,28 @@ def _csv_line(
     known = summary.scales.get(game)
     skill = summary.skill(agent, game)
     figures = [
-        _full(scores.mean),
-        _full(scores.std),
+        full(scores.mean),
+        full(scores.std),
         "seeds" if len(scores.seeds) > 1 else "episodes",
         str(len(scores.seeds)),
         str(len(scores.all_episodes)),
-        _full(None if known is None else (scores.mean - known.random) / (known.top - known.random)),
-        _full(float((pairs[:, 0] - pairs[:, 1]).mean()) if pairs is not None and len(pairs) else None),
-        _full(None if kept is None else kept.value),
+        full(None if known is None else (scores.mean - known.random) / (known.top - known.random)),
+        full(float((pairs[:, 0] - pairs[:, 1]).mean()) if pairs is not None and len(pairs) else None),
+        full(None if kept is None else kept.value),
         {True: "yes", False: "no", None: ""}[skill],
     ]
     severity = "" if condition.severity is None else str(condition.severity)
     names = [game, condition.shift, severity, condition.mode or "", results.policy, agent]
-    return [*names, *figures, *(_full(scores.seeds.get(seed)) for seed in order)]
+    return [*names, *figures, *(full(scores.seeds.get(seed)) for seed in order)]
 
 
-def _full(x: float | None) -> str:
+def csv_text(lines: Iterable[Iterable[Any]]) -> str:
+    """Lines of cells as the text of a CSV file."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(lines)
+    return out.getvalue()
+
+
+def full(x: float | None) -> str:
+    """A number with ten digits, empty for None."""
     return "" if x is None else f"{x:.10g}"

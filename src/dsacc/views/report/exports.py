@@ -1,10 +1,8 @@
 """The tables as files: what the page shows as CSV, Markdown and LaTeX, and everything it rests on as CSV."""
 
-import csv
-import io
 from collections.abc import Sequence
 
-from dsacc.analysis.formats import render, render_table
+from dsacc.analysis.formats import csv_text, full, render, render_table
 from dsacc.analysis.names import display_name
 from dsacc.analysis.references import paper_table, reference_scores
 from dsacc.analysis.results import Results
@@ -65,49 +63,40 @@ def _text(x: object) -> str:
 
 def beside_csv(found: Sequence[tuple[Results, Summary]]) -> str:
     """Our scores, the paper's, random and human ones: one line per game, condition, policy and agent."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     names = ["game", "shift", "severity", "mode", "policy", "agent"]
     theirs = ["paper_mean", "paper_std", "paper_suspect", "random", "human", *PUBLISHED]
-    writer.writerow([*names, "mean", "std", "seeds", *theirs])
+    lines = [[*names, "mean", "std", "seeds", *theirs]]
     for results, summary in found:
         for (c, agent, game), scores in results.scores.items():
             paper = paper_table().get((game, c.shift, agent)) if c.clean or c.severity == "paper" else None
             scale = summary.scales.get(game)
             human = scale.top if scale and scale.top_name == "human" else None
-            figures = [scores.mean, scores.std, len(scores.seeds)]
-            figures += [paper.mean, paper.std] if paper else [None, None]
-            ours = ["" if x is None else f"{x:.10g}" for x in figures]
-            ends = ["" if x is None else f"{x:.10g}" for x in (scale.random if scale else None, human)]
+            ours = [scores.mean, scores.std, len(scores.seeds), *((paper.mean, paper.std) if paper else (None, None))]
             others = reference_scores()[game].published if game in reference_scores() else {}
-            ends += [f"{others[name]:.10g}" if name in others else "" for name in PUBLISHED]
-            about = [game, c.shift, "" if c.severity is None else str(c.severity), c.mode or "", results.policy, agent]
-            writer.writerow([*about, *ours, paper.suspect if paper else "", *ends])
-    return out.getvalue()
+            ends = [scale.random if scale else None, human, *(others.get(name) for name in PUBLISHED)]
+            about = [game, c.shift, _text(c.severity), c.mode or "", results.policy, agent]
+            lines.append([*about, *map(full, ours), paper.suspect if paper else "", *map(full, ends)])
+    return csv_text(lines)
 
 
 def raw_curves(study: Study) -> str:
     """Every number that was logged, one line per run and step."""
     keys = list(dict.fromkeys(key for run in study.runs for row in run.metrics[-1:] for key in row if key != "step"))
     keys = ["return", *(key for key in keys if key != "return")]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["run", "game", "agent", "seed", "step", *keys])
+    lines = [["run", "game", "agent", "seed", "step", *keys]]
     for run in study.runs:
         for row in run.metrics:
-            about = [run.name, run.game, run.agent, "" if run.seed is None else run.seed, f"{row['step']:.0f}"]
-            writer.writerow([*about, *(f"{row[key]:.10g}" if key in row else "" for key in keys)])
-    return text.getvalue()
+            about = [run.name, run.game, run.agent, _text(run.seed), f"{row['step']:.0f}"]
+            lines.append([*about, *(full(row.get(key)) for key in keys)])
+    return csv_text(lines)
 
 
 def checks_csv(study: Study) -> str:
     """Every test of a run at a known step: those during training and the last."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     conditions = ["shift", "severity", "mode", "policy", "eval_seed"]
-    writer.writerow(["run", "game", "agent", "seed", "step", *conditions, "episodes", "mean"])
+    lines = [["run", "game", "agent", "seed", "step", *conditions, "episodes", "mean"]]
     for run in study.runs:
         for row in sorted(run.checks, key=lambda row: row.step or 0):
             about = [run.name, run.game, run.agent, run.seed, row.step, *(getattr(row, key) for key in conditions)]
-            writer.writerow([*map(_text, about), len(row.returns), f"{row.mean:.10g}"])
-    return text.getvalue()
+            lines.append([*map(_text, about), str(len(row.returns)), full(row.mean)])
+    return csv_text(lines)

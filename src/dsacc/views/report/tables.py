@@ -41,12 +41,13 @@ def all_scores(found: Sequence[tuple[Results, Summary]]) -> Table:
         for (condition, agent), cells in score_cells(results, summary).items():
             who = Cell(display_name(agent), below=results.policy if len(found) > 1 else "")
             scores = [cells.get(game, Cell()) for game in games]
-            if isinstance(condition, str):
+            if isinstance(condition, str):  # a sum over conditions
                 sums[condition, agents.index(agent), i] = [Cell(condition), who, *scores]
                 continue
             place = (conditions.index(condition), agents.index(agent))
             if not any((*place, j) in lines for j in range(i)):  # the paper's figure is shown once
-                scores = [_beside_paper(cells.get(g), g, condition, agent) for g in games]
+                papers = [_paper(game, condition, agent) if game in cells else "" for game in games]
+                scores = [replace(cell, below=text) for cell, text in zip(scores, papers, strict=True)]
             lines[*place, i] = [Cell(said(results, condition)), who, *scores]
         notes |= dict.fromkeys(map(with_display_names, score_notes(results, summary)))
     below = [cell.below for line in lines.values() for cell in line[2:] if cell.below]
@@ -66,10 +67,6 @@ def all_scores(found: Sequence[tuple[Results, Summary]]) -> Table:
         foot=[*(sums[place] for place in sorted(sums)), *references],
         extra=_published(games),
     )
-
-
-def _beside_paper(cell: Cell | None, game: str, condition: Condition, agent: str) -> Cell:
-    return Cell() if cell is None else replace(cell, below=_paper(game, condition, agent))
 
 
 def _paper(game: str, condition: Condition, agent: str) -> str:
@@ -141,9 +138,8 @@ def multiplier_table(study: Study) -> Table:
     lines = []
     for game, agent, ends in found:
         cells = [_share(ends[i]) if " at " in ENDS[i][0] else _figure(ends[i]) for i in there]
-        lines.append(
-            [Cell(game), Cell(display_name(agent)), *cells, Cell(str(max(map(len, ends))), max(map(len, ends)))]
-        )
+        seeds = max(map(len, ends))
+        lines.append([Cell(game), Cell(display_name(agent)), *cells, Cell(str(seeds), seeds)])
     held = dict.fromkeys((run.agent, x) for run in study.runs if (x := held_lambda(run)) is not None)
     notes = [f"{display_name(agent)}: λ is held at {x:g} and is not solved for." for agent, x in held]
     if any(len(values) > 1 for _, _, ends in found for values in ends):
