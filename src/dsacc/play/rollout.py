@@ -22,7 +22,7 @@ from dsacc.errors import ConfigError
 from dsacc.play.adapters import Player, as_player
 from dsacc.play.store import RowStore, Trial
 from dsacc.shifts import MODES, Severity, Shift, as_level, find_kind
-from dsacc.system.progress import watcher
+from dsacc.system.progress import Silent, Watcher, watcher
 from dsacc.system.threads import using_threads
 
 Env = gym.Env[Any, Any]
@@ -71,10 +71,10 @@ def evaluate(
     source = env if env is not None else player.env
     if source is None:
         raise ConfigError(f"{player.agent} does not say which environment it plays; give --env (in Python: env=)")
-    with ExitStack() as envs:  # closes all of them, whatever happens
+    with ExitStack() as opened:  # closes every environment, whatever happens
 
         def make() -> Env:
-            return envs.enter_context(closing(source() if callable(source) else make_env(source)))
+            return opened.enter_context(closing(source() if callable(source) else make_env(source)))
 
         first = make()
         player.check_fits(first)
@@ -83,23 +83,20 @@ def evaluate(
         about = (env_name(first), player.agent, player.train_seed, seed, player.step)
         rows = [store.find(Row(*about, **asdict(trial))) for trial in trials]
         todo = [Episode(i, n) for i, row in enumerate(rows) for n in range(len(row.returns), episodes)]
-        watch = watcher(len(todo), label="episodes", unit="episodes") if progress_bar and todo else None
+        shown = progress_bar and todo
+        watch: Watcher = watcher(len(todo), label="episodes", unit="episodes") if shown else Silent()
+        opened.callback(watch.close)
 
         def told(ended: int, steps: int) -> None:
-            if watch is not None:
-                watch.step(ended)
+            watch.step(ended)
             if tick is not None:
                 tick(ended, steps)
 
-        try:
-            with using_threads(threads):
-                for i, returns, lengths in _play(player, make, first, trials, todo, seed, told):
-                    row = rows[i]
-                    rows[i] = replace(row, returns=[*row.returns, *returns], lengths=[*row.lengths, *lengths])
-                    store.save(rows[i])
-        finally:
-            if watch is not None:
-                watch.close()
+        opened.enter_context(using_threads(threads))
+        for i, returns, lengths in _play(player, make, first, trials, todo, seed, told):
+            row = rows[i]
+            rows[i] = replace(row, returns=[*row.returns, *returns], lengths=[*row.lengths, *lengths])
+            store.save(rows[i])
     return [replace(row, returns=row.returns[:episodes], lengths=row.lengths[:episodes]).to_json() for row in rows]
 
 

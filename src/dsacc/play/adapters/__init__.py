@@ -9,12 +9,12 @@ from typing import Any
 import gymnasium as gym
 
 from dsacc.dsac import DSAC
-from dsacc.envs import make_env
+from dsacc.envs import check_actions, make_env
 from dsacc.errors import ConfigError
 from dsacc.play.adapters.base import Player
 from dsacc.play.adapters.function import CallablePlayer, find_function
 from dsacc.play.adapters.onnx_file import OnnxPlayer
-from dsacc.play.adapters.players import Agent, BlindPlayer, OwnPlayer, RandomPlayer, random_player
+from dsacc.play.adapters.players import Agent, BlindPlayer, OwnPlayer, RandomPlayer
 from dsacc.play.adapters.sb3 import SB3Player
 from dsacc.runs.model_file import with_suffix
 
@@ -92,6 +92,6 @@ def _random(env: EnvSource) -> RandomPlayer:
         raise ConfigError("random needs an environment to play; give --env (in Python: env=)")
     made = make_env(env) if isinstance(env, str) else env()
     try:
-        return random_player(made)
+        return RandomPlayer(check_actions(made))
     finally:
         made.close()

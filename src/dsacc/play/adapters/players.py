@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from dsacc.config import Config
 from dsacc.dsac import DSAC
-from dsacc.envs import Observations, check_actions
+from dsacc.envs import Observations
 from dsacc.errors import ConfigError, ModelError
 from dsacc.play.adapters.base import Player, Rngs, check_action_count, choose, fingerprint_of
 from dsacc.system.types import Array
@@ -102,7 +102,3 @@ class BlindPlayer(Player):
     def shown(self, observations: Array) -> Array:
         """What it is shown instead of these observations."""
         return np.full_like(observations, GREY if observations.dtype == np.uint8 else 0)
-
-
-def random_player(env: gym.Env[Any, Any]) -> RandomPlayer:
-    return RandomPlayer(check_actions(env))

@@ -15,6 +15,7 @@ from dsacc.play.adapters.base import Player, Rngs, check_action_count, choose, f
 from dsacc.system.types import Array
 
 MODULES = {"DQN": "stable_baselines3", "PPO": "stable_baselines3", "A2C": "stable_baselines3", "QRDQN": "sb3_contrib"}
+SUPPORTED = "DQN, PPO, A2C and QR-DQN"
 
 
 class SB3Player(Player):
@@ -30,7 +31,7 @@ class SB3Player(Player):
         names = [base.__name__ for base in type(model).__mro__]
         self.algorithm = next((name for name in names if name in MODULES), "")
         if not self.algorithm:
-            raise ModelError(f"a {names[0]} of Stable-Baselines3 cannot be evaluated; {_supported()} can")
+            raise ModelError(f"a {names[0]} of Stable-Baselines3 cannot be evaluated; {SUPPORTED} can")
         self.agent = f"sb3:{self.algorithm}"
         self.train_seed = model.seed
         self.step = int(model.num_timesteps)
@@ -148,11 +149,7 @@ def algorithm_of(path: Path) -> str:
     special = any(other in policy for other in ("recurrent", "maskable")) or "cg_max_steps" in settings  # TRPO
     if not special and "gae_lambda" in settings:
         return "PPO" if "clip_range" in settings else "A2C"
-    raise ModelError(f"{path} holds a model that cannot be evaluated; {_supported()} can")
-
-
-def _supported() -> str:
-    return "DQN, PPO, A2C and QR-DQN"
+    raise ModelError(f"{path} holds a model that cannot be evaluated; {SUPPORTED} can")
 
 
 def _existing(path: Path) -> Path:
