@@ -1,4 +1,4 @@
-"""Studies without training, for tests of pages: folders in the real format, with numbers that were made up.
+"""Studies for tests of pages: folders in the real format with made-up numbers, without any training.
 
 Everything here is SYNTHETIC, and every study's name says so.
 """
@@ -37,8 +37,8 @@ def synthetic_study(
     shifts: tuple[str, ...] = SHIFTS,
     checks: int = 0,
 ) -> Plan:
-    """An experiment that is finished, as `dsacc experiment` would leave it, but for checkpoints; with `checks` tests on
-    the way, as `dsacc train --evaluate-every` makes them."""
+    """A finished experiment as `dsacc experiment` would leave it, except for checkpoints. It has `checks` tests during
+    training, as `dsacc train --evaluate-every` makes them."""
     runs = [
         Run(game, agent, seed, steps, "efficient", {"noise_std": 1.0 + i} if i else {}, label)
         for i, label in enumerate(labels)
@@ -101,7 +101,7 @@ def _write_checks(path: Path, run: Run, tests: Tests, rng: np.random.Generator, 
 
 
 def _score(run: Run, shift: str, level: Any) -> float:
-    """Near the paper's, weaker the more severe; where it has none, one ball of ten more for each letter."""
+    """Near the paper's score and lower with severity. Where the paper has none, the score grows with the agent's name."""
     known = paper_table().get((run.env, shift, run.agent))
     clean = paper_table().get((run.env, "id", run.agent))
     if known is None or clean is None:

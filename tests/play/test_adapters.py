@@ -1,4 +1,4 @@
-"""Anyone's agent: the actions it would take itself, drawn from our generators alone, and no code run unasked."""
+"""Agents of others: they act as they would by themselves, draw only from our generators, and run no code unasked."""
 
 import base64
 import json
@@ -556,7 +556,7 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch):
         OnnxPlayer(tmp_path / "net.onnx")
 
 
-def test_a_python_user_may_hand_over_what_he_holds(own):
+def test_a_python_user_may_hand_over_what_they_have(own):
     player = OwnPlayer(own)
     assert as_player(player) is player
     assert isinstance(as_player(own), OwnPlayer)

@@ -1,4 +1,4 @@
-"""Test games while a run goes on: at the right steps, and without leaving a trace in it."""
+"""Test games during training: at the right steps, and without any effect on the run."""
 
 import os
 import signal

@@ -40,7 +40,7 @@ def test_evaluation_does_not_disturb_training():
 
 def test_scores_are_raw_and_lengths_are_steps(model):
     (row,) = evaluate(model, episodes=3)
-    assert row["returns"] == [float(n) for n in row["lengths"]]  # CartPole pays 1 a step
+    assert row["returns"] == [float(n) for n in row["lengths"]]  # CartPole pays 1 per step
     assert (row["env"], row["agent"], row["shift"], row["severity"]) == ("CartPole-v1", "dsac", "id", None)
 
 

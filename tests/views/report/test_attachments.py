@@ -1,4 +1,4 @@
-"""What an earlier page left is taken away; what anyone else left is not."""
+"""Files of an earlier page are removed; files of anybody else are not."""
 
 import hashlib
 import json

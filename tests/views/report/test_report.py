@@ -1,4 +1,4 @@
-"""What is in the page and in the files beside it, from folders in every condition."""
+"""What is in the page and in the files beside it, for complete, incomplete and damaged folders."""
 
 import csv
 import json
@@ -41,7 +41,7 @@ def text_of(page) -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def quick_pictures():
-    """A white picture in place of the weather, which takes seconds a game; the demo's test has the real one."""
+    """A white picture instead of the weather, which takes seconds per game. The test of the demo has the real one."""
 
     def preview(envs, out, **how):
         out.parent.mkdir(parents=True, exist_ok=True)
