@@ -101,7 +101,7 @@ def _write_checks(path: Path, run: Run, tests: Tests, rng: np.random.Generator, 
 
 
 def _score(run: Run, shift: str, level: Any) -> float:
-    """Near the paper's score and lower with severity. Where the paper has none, the score grows with the agent's name."""
+    """Near the paper's score and lower with severity. Without one, it grows with the length of the name."""
     known = paper_table().get((run.env, shift, run.agent))
     clean = paper_table().get((run.env, "id", run.agent))
     if known is None or clean is None:

@@ -1,4 +1,4 @@
-"""The tables as data: what stands in which cell, and what is best. `formats` and the report's page write them."""
+"""The tables as data: what is in which cell, and which cells are best. `formats` and the report's page write them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -73,7 +73,7 @@ def score_table(results: Results, summary: Summary) -> Table:
 
 
 def score_cells(results: Results, summary: Summary) -> ScoreCells:
-    """What stands in the paper's table, for the agents that have anything there."""
+    """The cells of the paper's table, for the agents that have anything there."""
     digits = {game: _digits(results, game) for game in results.games}
     found: ScoreCells = {}
     for condition in results.conditions:
