@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dsacc.analysis.rows import Row as TestRow
 from dsacc.play.store import read_rows
 from dsacc.views.report.drawing import COLOURS, DASHES
 
@@ -27,7 +28,7 @@ class Recipe:
     label: str
     game: str
     rows: list[Row]  # of metrics.jsonl
-    tests: list[Row]  # of its last test, clean
+    tests: list[TestRow]  # of its last test, clean
     last: float  # the share of the rows that figures are means of
 
     @classmethod
@@ -37,9 +38,9 @@ class Recipe:
         game = json.loads((run / "config.json").read_text())["config"]["env"]
         rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         rows = [r for r in rows if upto is None or r["step"] <= upto]
-        tests = [r for r in read_rows(run / "evaluations") if r["shift"] == "id" and r["step"] <= (upto or 10**12)]
-        newest = max((r["step"] for r in tests), default=0)
-        return cls(label, game, rows, [r for r in tests if r["step"] == newest], last)
+        tests = [r for r in read_rows(run / "evaluations") if r.shift == "id" and (r.step or 0) <= (upto or 10**12)]
+        newest = max((r.step or 0 for r in tests), default=0)
+        return cls(label, game, rows, [r for r in tests if (r.step or 0) == newest], last)
 
     def at_end(self, key: str) -> float:
         """The mean over the last part of what was trained."""
@@ -48,7 +49,7 @@ class Recipe:
         return float(np.mean(rows)) if rows else float("nan")
 
     def score(self, policy: str) -> str:
-        found = [np.mean(r["returns"]) for r in self.tests if r["policy"] == policy]
+        found = [r.mean for r in self.tests if r.policy == policy]
         return f"{found[0]:,.1f}" if found else "-"
 
 

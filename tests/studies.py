@@ -1,4 +1,4 @@
-"""Studies without training, for tests of pages: folders in the real format, with numbers that were made up.
+"""Studies for tests of pages: folders in the real format with made-up numbers, without any training.
 
 Everything here is SYNTHETIC, and every study's name says so.
 """
@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from dsacc.analysis.names import PAPER_SHIFTS as SHIFTS
 from dsacc.analysis.references import paper_table, reference_scores
+from dsacc.analysis.rows import Row
 from dsacc.experiments.driver import collect
 from dsacc.experiments.plan import Plan, Run, Tests, write_plan
 from dsacc.experiments.task import TaskFile
-from dsacc.play.store import Results, Trial
+from dsacc.play.store import RowStore
 from dsacc.runs.folder import FORMAT
 
 NINE = tuple(reference_scores())
 THREE = ("dsac", "dsac-m", "dsac-v")
-SHIFTS = ("id", "snow", "rain", "fog")
 
 
 def synthetic_study(
@@ -36,8 +37,8 @@ def synthetic_study(
     shifts: tuple[str, ...] = SHIFTS,
     checks: int = 0,
 ) -> Plan:
-    """An experiment that is finished, as `dsacc experiment` would leave it, but for checkpoints; with `checks` tests on
-    the way, as `dsacc train --evaluate-every` makes them."""
+    """A finished experiment as `dsacc experiment` would leave it, except for checkpoints. It has `checks` tests during
+    training, as `dsacc train --evaluate-every` makes them."""
     runs = [
         Run(game, agent, seed, steps, "efficient", {"noise_std": 1.0 + i} if i else {}, label)
         for i, label in enumerate(labels)
@@ -54,7 +55,7 @@ def synthetic_study(
         task = TaskFile(out, run.name)
         task.begin(run, tests)
         task.set("done")
-    (out / "results.json").write_text(json.dumps(collect(plan, out), indent=2))
+    (out / "results.json").write_text(json.dumps([row.to_json() for row in collect(plan, out)], indent=2))
     return plan
 
 
@@ -77,7 +78,7 @@ def write_run(path: Path, run: Run, tests: Tests, rng: np.random.Generator, poin
     (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     times = [{"step": r["step"], "seconds": round(r["step"] / 55, 3), "steps_per_second": 55.0} for r in rows]
     (path / "timing.jsonl").write_text("".join(json.dumps(row) + "\n" for row in times))
-    store = Results(path, f"synthetic {run.name}")
+    store = RowStore(path, f"synthetic {run.name}")
     skill = rng.normal(0.0, 0.25)
     for policy in tests.policy:
         for shift in tests.shifts:
@@ -85,24 +86,22 @@ def write_run(path: Path, run: Run, tests: Tests, rng: np.random.Generator, poin
                 mode = None if shift == "id" else tests.mode
                 mean = _score(run, shift, level) * (1 + skill) * (1.0 if policy == "greedy" else 0.93)
                 returns = np.maximum(rng.normal(mean, abs(mean) * 0.2 + 0.5, tests.episodes), -20).round(0).tolist()
-                about = {"env": run.env, "agent": run.agent, "train_seed": run.seed, "eval_seed": tests.seed}
-                row = {**about, "step": run.steps, **Trial(shift, level, mode, policy).row()}
-                store.save({**row, "returns": returns, "lengths": [100] * len(returns)})
+                about = (run.env, run.agent, run.seed, tests.seed, run.steps, shift, level, mode, policy)
+                store.save(Row(*about, returns=returns, lengths=[100] * len(returns)))
 
 
 def _write_checks(path: Path, run: Run, tests: Tests, rng: np.random.Generator, checks: int) -> None:
-    store = Results(path, f"synthetic {run.name}")
+    store = RowStore(path, f"synthetic {run.name}")
     for i in range(1, checks + 1):
         for policy in tests.policy:
             mean = _score(run, "id", None) * (1 - np.exp(-3 * i / (checks + 1))) * (1.0 if policy == "greedy" else 0.9)
             returns = rng.normal(mean, abs(mean) * 0.2 + 0.5, 5).round(0).tolist()
-            about = {"env": run.env, "agent": run.agent, "train_seed": run.seed, "eval_seed": tests.seed}
-            row = {**about, "step": run.steps * i // (checks + 1), **Trial("id", None, None, policy).row()}
-            store.save({**row, "returns": returns, "lengths": [100] * len(returns)})
+            about = (run.env, run.agent, run.seed, tests.seed, run.steps * i // (checks + 1), "id", None, None, policy)
+            store.save(Row(*about, returns=returns, lengths=[100] * len(returns)))
 
 
 def _score(run: Run, shift: str, level: Any) -> float:
-    """Near the paper's, weaker the more severe; where it has none, one ball of ten more for each letter."""
+    """Near the paper's score and lower with severity. Without one, it grows with the length of the name."""
     known = paper_table().get((run.env, shift, run.agent))
     clean = paper_table().get((run.env, "id", run.agent))
     if known is None or clean is None:

@@ -12,9 +12,10 @@ from rich.console import Console
 
 from dsacc.analysis.formats import render
 from dsacc.analysis.references import paper_table, reference_scores
-from dsacc.analysis.results import Condition, collect
-from dsacc.analysis.sheets import paper_sheet, summary_sheet
+from dsacc.analysis.results import collect
+from dsacc.analysis.rows import Condition
 from dsacc.analysis.summary import Summary, interval_note
+from dsacc.analysis.tables import score_table, summary_table
 from dsacc.errors import ConfigError
 
 ID = Condition("id")
@@ -65,7 +66,7 @@ def table(rows, width=80, terminal=False, **how):
 
 def test_every_seed_weighs_the_same_and_its_value_is_kept():
     results, _ = one([row([1, 3]), row([10], seed=1)])
-    cell = results.cell(ID, "dsac", "Breakout")
+    cell = results.scores[ID, "dsac", "Breakout"]
     assert cell.seeds == {0: 2, 1: 10}
     assert cell.mean == 6
     assert cell.std == pytest.approx(np.std([2, 10], ddof=1))
@@ -73,26 +74,26 @@ def test_every_seed_weighs_the_same_and_its_value_is_kept():
 
 def test_spread_of_one_seed_is_between_episodes():
     results, _ = one([row([1, 3])])
-    assert results.cell(ID, "dsac", "Breakout").std == pytest.approx(np.sqrt(2))
-    assert one([row([1])])[0].cell(ID, "dsac", "Breakout").std is None
+    assert results.scores[ID, "dsac", "Breakout"].std == pytest.approx(np.sqrt(2))
+    assert one([row([1])])[0].scores[ID, "dsac", "Breakout"].std is None
 
 
 def test_evaluation_seeds_are_put_together_and_repeats_are_not_counted_twice():
     rows = [row([1, 2]), row([1, 2, 3]), row([1, 2]), row([9], eval_seed=1)]
     results, _ = one(rows)
-    assert sorted(results.cell(ID, "dsac", "Breakout").all_episodes) == [1, 2, 3, 9]
+    assert sorted(results.scores[ID, "dsac", "Breakout"].all_episodes) == [1, 2, 3, 9]
     assert collect(rows)[1] == []
 
 
 def test_two_runs_that_claim_to_be_one_are_noted():
     (results,), notes = collect([row([1, 2]), row([5, 6])])
-    assert results.cell(ID, "dsac", "Breakout").mean == 3.5
+    assert results.scores[ID, "dsac", "Breakout"].mean == 3.5
     assert "Are these two runs, or one" in notes[0]
 
 
 def test_the_latest_step_of_a_run_counts_and_unequal_training_is_noted():
     (results,), notes = collect([row([1]), row([5], step=2000), row([7], agent="dsac-m")])
-    assert results.cell(ID, "dsac", "Breakout").mean == 5
+    assert results.scores[ID, "dsac", "Breakout"].mean == 5
     assert "latest" in notes[0]
     assert "1,000 to 2,000" in notes[1]
 
@@ -100,12 +101,12 @@ def test_the_latest_step_of_a_run_counts_and_unequal_training_is_noted():
 def test_names_of_a_game_are_one_game():
     results, _ = one([row([1], "ALE/Breakout-v5"), row([3], "Breakout", seed=1)])
     assert results.games == ["Breakout"]
-    assert results.cell(ID, "dsac", "Breakout").mean == 2
+    assert results.scores[ID, "dsac", "Breakout"].mean == 2
 
 
 def test_agents_of_others_are_one_run():
     results, summary = one([row([1, 2], agent="random", seed=None), row([3, 4]), row([5, 6], seed=1)])
-    assert results.cell(ID, "random", "Breakout").seeds == {None: 1.5}
+    assert results.scores[ID, "random", "Breakout"].seeds == {None: 1.5}
     assert summary.lines[1].improvement.low is None
 
 
@@ -156,8 +157,8 @@ def test_no_skill_is_marked_and_retention_leaves_it_out():
     results, summary = one(rows)
     assert summary.no_skill == {"dsac": ["Breakout"]}
     assert summary.lines[1].retention is None
-    assert summary_sheet(results, summary).groups[1][0][-1].text == "no skill"
-    assert paper_sheet(results, summary).groups[0][0][2].text.endswith("†")
+    assert summary_table(results, summary).groups[1][0][-1].text == "no skill"
+    assert score_table(results, summary).groups[0][0][2].text.endswith("†")
     both = rows + [row([7000], "Alien", seed=s, shift=c) for s in (0, 1) for c in ("id", "snow")]
     _, summary = one(both)
     assert summary.lines[1].retention.value == pytest.approx(1)  # of Alien alone
@@ -222,7 +223,7 @@ def test_the_note_is_about_few_seeds_only():
 def test_the_papers_table_comes_out_as_printed():
     """Its means as rows: the same cells are best as in the paper, and the sums are those of its Overall."""
     rows = [row([cell.mean], g, a, 0, c) for (g, c, a), cell in paper_table().items()]
-    sheet = paper_sheet(*one(rows))
+    sheet = score_table(*one(rows))
     assert sheet.header[2:] == list(reference_scores())
     bold = {(group[0][0].text, line[1].text): [e.best for e in line[2:]] for group in sheet.groups for line in group}
     assert all(bold["Overall", "dsac-m"])
@@ -236,16 +237,16 @@ def test_the_papers_table_comes_out_as_printed():
 
 def test_best_is_the_highest_mean_and_ties_share_it():
     rows = [row([1], agent="dsac"), row([3], agent="dsac-m"), row([3], agent="dsac-v")]
-    (group,) = paper_sheet(*one(rows)).groups
+    (group,) = score_table(*one(rows)).groups
     assert [line[2].best for line in group] == [False, True, True]
-    (group,) = paper_sheet(*one(rows[:1])).groups
+    (group,) = score_table(*one(rows[:1])).groups
     assert not group[0][2].best  # nothing to compare with
 
 
 def test_a_missing_cell_is_a_dash_and_has_no_sum():
     rows = [r for r in grid() if (r["env"], r["agent"], r["shift"]) != ("Alien", "dsac-m", "fog")]
     results, summary = one(rows)
-    groups = paper_sheet(results, summary).groups
+    groups = score_table(results, summary).groups
     assert groups[3][1][2].text == "-"
     assert groups[4][1][2].text == "-"
     assert any("Not every agent" in note for note in summary.notes)
@@ -253,10 +254,10 @@ def test_a_missing_cell_is_a_dash_and_has_no_sum():
 
 def test_gain_over_a_chosen_baseline():
     results, summary = one(grid(), baseline="dsac-m")
-    overall = paper_sheet(results, summary).groups[-1]
+    overall = score_table(results, summary).groups[-1]
     assert "%" in overall[0][2].text
     assert "%" not in overall[1][2].text
-    assert "P(> dsac-m)" in summary_sheet(results, summary).header
+    assert "P(> dsac-m)" in summary_table(results, summary).header
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])

@@ -141,7 +141,7 @@ def test_an_experiment_grows_in_steps_and_seeds(tmp_path):
     small = run_experiment(plan, out, Here(), print)
     larger = load_plan(tmp_path / "grid.toml", Overrides(steps=80, seeds=2))
     rows = run_experiment(larger, out, Here(), print)
-    assert [(len(small), row["step"], row["train_seed"]) for row in rows] == [(2, 80, s) for s in (0, 1, 0, 1)]
+    assert [(len(small), row.step, row.train_seed) for row in rows] == [(2, 80, s) for s in (0, 1, 0, 1)]
 
 
 def test_a_failing_run_is_tried_again_and_named_and_the_others_finish(tmp_path, capsys):

@@ -1,11 +1,13 @@
-"""Anyone's agent: the actions it would take itself, drawn from our generators alone, and no code run unasked."""
+"""Agents of others: they act as they would by themselves, draw only from our generators, and run no code unasked."""
 
 import base64
 import json
 import pickle
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -344,7 +346,7 @@ def test_the_canary_sings_with_trust(malicious):
 @pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x05\x06" + bytes(18)])
 def test_a_file_that_is_no_sb3_model_is_refused(tmp_path, content):
     (tmp_path / "x.zip").write_bytes(content)
-    with pytest.raises(ModelError, match="not a file of Stable-Baselines3"):
+    with pytest.raises(ModelError, match="not a file that Stable-Baselines3 saved"):
         find_player(f"sb3:{tmp_path / 'x.zip'}", env="CartPole-v1", trust=True)
 
 
@@ -472,7 +474,7 @@ def test_an_existing_path_wins_over_a_module(module, own):
 @pytest.mark.parametrize(
     ("text", "spec", "message"),
     [
-        ("", "my_absent:act", "nor a module 'my_absent'"),
+        ("", "my_absent:act", "no module 'my_absent'"),
         ("import my_dependency", "my_policy:act", "needs 'my_dependency', which is not installed"),
         ("1 / 0", "my_policy:act", "failed while it was imported: ZeroDivisionError: division by zero"),
         ("act = 1", "my_policy:run", "has no 'run'"),
@@ -489,9 +491,12 @@ def test_a_function_that_cannot_be_had_is_named(module, text, spec, message):
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (lambda x: [0], r"answered int64 of shape \(1,\); expected 16 actions as whole numbers, or scores of shape"),
+        (
+            lambda x: [0],
+            r"answered int64 of shape \(1,\); it must answer 16 actions as whole numbers, or scores",
+        ),
         (lambda x: np.zeros(16), r"answered float64 of shape \(16,\)"),
-        (lambda x: np.zeros((16, 3)), r"shape \(16, 3\); expected .* scores of shape \(16, 2\)"),
+        (lambda x: np.zeros((16, 3)), r"shape \(16, 3\); it must answer .* scores of shape \(16, 2\)"),
         (lambda x: np.zeros((15, 2)), r"answered float64 of shape \(15, 2\)"),
         (lambda x: "left", "answered <U4"),
         (lambda x: None, "answered object"),
@@ -529,14 +534,14 @@ def test_random_takes_its_actions_from_the_environment():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("random", "random needs to know what it plays; give --env"),
+        ("random", "random needs an environment to play; give --env"),
         ("sb3:nowhere.zip", "there is no file nowhere.zip"),
         ("onnx:nowhere.onnx", "there is no file nowhere.onnx"),
-        ("onnx:", "'onnx:' names nothing: onnx:FILE is expected"),
-        ("blind:", "blind:RUN is expected"),
+        ("onnx:", "'onnx:' names no agent; write onnx:FILE"),
+        ("blind:", "write blind:RUN"),
         ("blind:nowhere", "there is no saved agent nowhere.safetensors, nor a run folder nowhere"),
         ("nowhere", "there is no saved agent nowhere.safetensors, nor a run folder nowhere"),
-        ("json:dumps", "json:dumps does not say what it plays; give --env"),
+        ("json:dumps", "json:dumps does not say which environment it plays; give --env"),
     ],
 )
 def test_a_name_that_leads_nowhere_is_told(spec, message):
@@ -551,7 +556,7 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch):
         OnnxPlayer(tmp_path / "net.onnx")
 
 
-def test_a_python_user_may_hand_over_what_he_holds(own):
+def test_a_python_user_may_hand_over_what_they_have(own):
     player = OwnPlayer(own)
     assert as_player(player) is player
     assert isinstance(as_player(own), OwnPlayer)
@@ -559,6 +564,36 @@ def test_a_python_user_may_hand_over_what_he_holds(own):
     assert isinstance(as_player(sb3_model("A2C", "CartPole-v1")), SB3Player)
     with pytest.raises(ConfigError, match="a int cannot be evaluated"):
         as_player(3)
+
+
+def test_what_a_player_and_an_agent_must_have_is_written_down(own):
+    class Half:
+        """Looks like a player and like a Stable-Baselines3 model, and is neither."""
+
+        agent, policy = "half", None
+
+        def act(self, observations, rngs, greedy): ...
+
+        def check_fits(self, env): ...
+
+        def predict(self, observations): ...
+
+    class Whole(Half):
+        train_seed = step = env = fingerprint = None
+
+    whole = Whole()
+    assert as_player(whole) is whole
+    with pytest.raises(ConfigError, match="a Half cannot be evaluated"):
+        as_player(Half())
+    stand_in = SimpleNamespace(config=own.config, step=7, logits=own.logits)
+    assert as_player(stand_in).step == 7
+
+
+def test_no_foreign_library_is_loaded_to_tell_agents_apart():
+    code = "import sys; from dsacc.play.adapters import as_player; as_player(len); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "dsacc" in done.stdout.split()
+    assert not {"stable_baselines3", "sb3_contrib", "onnxruntime"} & set(done.stdout.split())
 
 
 @pytest.mark.parametrize("averaged", [False, True])

@@ -1,4 +1,4 @@
-"""Test games while a run goes on: at the right steps, and without leaving a trace in it."""
+"""Test games during training: at the right steps, and without any effect on the run."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ def run(out, steps, every, **settings):
 
 
 def steps_of(out):
-    return sorted({row["step"] for row in read_rows(out / "evaluations")})
+    return sorted({row.step for row in read_rows(out / "evaluations")})
 
 
 def test_a_tested_run_ends_with_the_same_bytes_as_an_untested_one(tmp_path):

@@ -1,5 +1,7 @@
 """Evaluation: seeds fix every game, and how many run at once changes nothing."""
 
+import json
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -214,6 +216,51 @@ def test_the_batch_is_always_the_same_size():
     for episodes in (1, 5, 40):
         evaluate(play, "CartPole-v1", episodes=episodes)
     assert sizes == {rollout.BATCH}
+
+
+@pytest.mark.parametrize("fails_at", [None, 1, 3])
+def test_every_environment_is_closed_whatever_happens(fails_at):
+    made, closed, calls = [], [], []
+
+    class Noted(ActionMatters):
+        def __init__(self):
+            super().__init__()
+            made.append(self)
+
+        def close(self):
+            closed.append(self)
+
+    def play(observations):
+        calls.append(1)
+        if len(calls) == fails_at:
+            raise RuntimeError("the policy is broken")
+        return np.zeros(len(observations), int)
+
+    if fails_at is None:
+        evaluate(play, Noted, episodes=40)
+    else:
+        with pytest.raises(ModelError, match="the policy is broken"):
+            evaluate(play, Noted, episodes=40)
+    assert len(made) == rollout.BATCH
+    assert {id(env) for env in closed} == {id(env) for env in made}
+
+
+def test_an_environment_that_does_not_fit_is_closed(model):
+    closed = []
+
+    class Noted(ActionMatters):
+        def close(self):
+            closed.append(self)
+
+    with pytest.raises(ModelError):
+        evaluate(model, Noted, episodes=1)
+    assert len(closed) == 1
+
+
+def test_rows_are_plain_dicts_for_the_user(model):
+    (row,) = evaluate(model, episodes=1)
+    assert type(row) is dict
+    assert json.loads(json.dumps(row)) == row
 
 
 def test_an_agent_for_other_actions_is_refused(catcher):

@@ -38,7 +38,7 @@ def test_more_episodes_add_to_those_that_are_there(model, tmp_path):
     assert count == 5
     whole, _ = played(model, episodes=8)
     assert grown[0]["returns"] == whole[0]["returns"]
-    assert [len(row["returns"]) for row in read_rows(tmp_path / "evaluations")] == [8]
+    assert [len(row.returns) for row in read_rows(tmp_path / "evaluations")] == [8]
 
 
 def test_a_new_condition_joins_the_others(model, tmp_path):
@@ -87,7 +87,7 @@ def test_a_damaged_file_is_passed_over_with_a_warning_and_made_again(model, tmp_
     with pytest.warns(UserWarning, match=r"\.json is passed over"):
         rows, count = played(model, episodes=1, out=tmp_path)
     assert (rows, count) == (whole, 1)
-    assert read_rows(tmp_path / "evaluations") == whole
+    assert [row.to_json() for row in read_rows(tmp_path / "evaluations")] == whole
 
 
 def test_a_file_is_a_list_of_rows_with_the_agreed_names(model, tmp_path):

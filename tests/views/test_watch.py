@@ -373,7 +373,7 @@ def test_what_cannot_be_seen_is_refused(tmp_path, monkeypatch):
     [
         ("random --env dsacc/Catch-v0 --out a.avi", "the name of a video must end in .mp4 or .gif, unlike 'a.avi'"),
         ("random --env dsacc/Catch-v0 --out a", "the name of a video must end in .mp4 or .gif, unlike 'a'"),
-        ("random", "random needs to know what it plays; give --env"),
+        ("random", "random needs an environment to play; give --env"),
         ("nowhere", "there is no saved agent nowhere.safetensors, nor a run folder nowhere"),
         ("random --env dsacc/Catch-v0 --shifts snoow", "did you mean 'snow'"),
         ("random --env dsacc/Catch-v0 --severity 9", "severity is 'paper' or 1 to 5, not '9'"),

@@ -1,1 +1,1 @@
-"""From rows of tests to results, statistics and tables. NumPy only: importing it loads neither torch nor OpenCV."""
+"""From rows of tests to results, statistics and tables. It needs NumPy only and loads neither torch nor OpenCV."""

@@ -2,17 +2,19 @@
 
 import csv
 import io
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any, Literal
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
-from dsacc.analysis import sheets
-from dsacc.analysis.results import Condition, Results, Row, Seed, collect
-from dsacc.analysis.sheets import Entry, Sheet
+from dsacc.analysis.results import Results, collect
+from dsacc.analysis.rows import Condition, Row, Seed
 from dsacc.analysis.summary import Summary
+from dsacc.analysis.tables import NO_SKILL, Cell, Table, TableLine, score_table, severity_table, summary_table
 from dsacc.errors import ConfigError
 
 Format = Literal["table", "csv", "markdown", "latex"]
@@ -20,15 +22,16 @@ _NAME_WIDTH = 28  # characters of a name on the terminal; a longer one is folded
 
 
 def render(
-    rows: Sequence[Row],
+    rows: Iterable[Row | Mapping[str, Any]],
     format: Format = "table",
     baseline: str | None = None,
     seed: int = 0,
     console: Console | None = None,
 ) -> str | None:
-    """The text of `csv`, `markdown` or `latex`; `table` is printed on the console, and None returned.
+    """The text of `csv`, `markdown` or `latex`. A `table` is printed on the console, and None is returned.
 
-    `baseline` is the agent that others are compared with (by default dsac, or the first), `seed` that of the intervals.
+    `rows` are those of `dsacc.evaluate`. `baseline` is the agent that others are compared with (by default dsac, or
+    else the first). `seed` is that of the intervals.
     """
     if format not in ("table", "csv", "markdown", "latex"):
         raise ConfigError(f"format is 'table', 'csv', 'markdown' or 'latex', not {format!r}")
@@ -39,109 +42,119 @@ def render(
         blocks.append((results, Summary(results, None if elsewhere else baseline, seed)))
     if format == "csv":
         return _csv(blocks)
-    written = [sheet for block in blocks for sheet in _sheets(*block)]
+    tables = [table for block in blocks for table in _tables(*block)]
     if format == "markdown":
-        return _markdown(written, notes)
+        return _markdown(tables, notes)
     if format == "latex":
-        return _latex(written, notes)
-    _print(written, notes, console or Console())
+        return _latex(tables, notes)
+    _print(tables, notes, console or Console())
     return None
 
 
-def render_sheet(sheet: Sheet, format: Literal["csv", "markdown", "latex"]) -> str:
-    """One table by itself, its notes with it; a CSV has cells alone."""
+def render_table(table: Table, format: Literal["csv", "markdown", "latex"]) -> str:
+    """One table by itself with all names in every line. Its notes come with it, except in a CSV."""
     if format == "markdown":
-        return _markdown([sheet], [])
+        return _markdown([table], [], repeat=True)
     if format == "latex":
-        return _latex([sheet], [])
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerows([sheet.header, *([entry.text for entry in line] for group in sheet.groups for line in group)])
-    return out.getvalue()
+        return _latex([table], [], repeat=True)
+    lines = [line for group in _written(table, repeat=True) for line in group]
+    return csv_text([table.header, *([cell.text for cell in line] for line in lines)])
 
 
-def _sheets(results: Results, summary: Summary) -> list[Sheet]:
+def _tables(results: Results, summary: Summary) -> list[Table]:
     """The tables of one policy; notes on all figures go beneath the last."""
-    first, second, third = (
-        sheets.paper_sheet(results, summary),
-        sheets.summary_sheet(results, summary),
-        sheets.curve_sheet(results, summary),
-    )
-    first.notes.extend(sheets.paper_notes(results, summary))
-    found = [sheet for sheet in (first, second, third) if sheet is not None and sheet.groups]
+    made = [score_table(results, summary), summary_table(results, summary), severity_table(results, summary)]
+    found = [table for table in made if table is not None and table.lines]
     found[-1].notes.extend(summary.notes)
     return found
+
+
+def _full_text(table: Table, column: int, cell: Cell) -> str:
+    """What the page shows small beneath a cell is in brackets here."""
+    small = f"paper {cell.below}" if cell.below and column >= table.names else cell.below
+    return f"{cell.text} ({small})" if small else cell.text
+
+
+def _written(table: Table, repeat: bool) -> list[list[TableLine]]:
+    """The groups of a table with the full text of each cell. Without `repeat` only the first line of a group has its
+    first name."""
+
+    def written(line: TableLine, first: bool) -> TableLine:
+        cells = [replace(cell, text=_full_text(table, i, cell)) for i, cell in enumerate(line)]
+        return cells if first or repeat else [Cell(""), *cells[1:]]
+
+    return [[written(line, i == 0) for i, line in enumerate(group)] for group in table.groups]
 
 
 # --- terminal --------------------------------------------------------------------------------------------------------
 
 
-def _print(written: Sequence[Sheet], notes: Sequence[str], console: Console) -> None:
+def _print(tables: Sequence[Table], notes: Sequence[str], console: Console) -> None:
     starred = not console.is_terminal  # bold cannot be seen in a file
-    for sheet in written:
-        console.print(Text(sheet.title, style="italic"))
-        for part in _parts(sheet, console.width):
+    for table in tables:
+        console.print(Text(table.title, style="italic"))
+        for part in _parts(table, console.width):
             console.print(_rich(part, starred))
-        is_best = any(entry.best for group in sheet.groups for line in group for entry in line)
-        for note in [*(["* best mean."] if starred and is_best else []), *sheet.notes]:
+        is_best = any(cell.best for line in table.lines for cell in line)
+        for note in [*(["* best mean."] if starred and is_best else []), *table.notes]:
             console.print(note, highlight=False, style="dim")
         console.print()
     for note in notes:
         console.print(note, highlight=False)
 
 
-def _parts(sheet: Sheet, width: int) -> list[Sheet]:
-    """The sheet in parts that fit side by side into `width` characters, each with the names; one column at least."""
+def _parts(table: Table, width: int) -> list[Table]:
+    """The table in parts that fit into `width` characters, each with the names and with at least one other column."""
     edges = 3  # characters that a column costs beside its text
-    free = width - 1 - sum(min(sheet.width(i), _NAME_WIDTH) + edges for i in range(sheet.names))
-    parts, start, used = [], sheet.names, 0
-    for column in range(sheet.names, len(sheet.header)):
-        needed = sheet.width(column) + 1 + edges  # one for the star
+    free = width - 1 - sum(min(table.width(i), _NAME_WIDTH) + edges for i in range(table.names))
+    parts, start, used = [], table.names, 0
+    for column in range(table.names, len(table.header)):
+        needed = table.width(column) + 1 + edges  # one for the star
         if column > start and used + needed > free:
-            parts.append(sheet.columns(start, column))
+            parts.append(table.columns(start, column))
             start, used = column, 0
         used += needed
-    return [*parts, sheet.columns(start, len(sheet.header))]
+    return [*parts, table.columns(start, len(table.header))]
 
 
-def _rich(sheet: Sheet, starred: bool) -> Table:
-    table = Table()
-    for i, name in enumerate(sheet.header):
-        if i < sheet.names:
-            table.add_column(Text(name), overflow="fold", max_width=_NAME_WIDTH)
+def _rich(table: Table, starred: bool) -> RichTable:
+    rich = RichTable()
+    for i, name in enumerate(table.header):
+        if i < table.names:
+            rich.add_column(Text(name), overflow="fold", max_width=_NAME_WIDTH)
         else:
-            table.add_column(Text(name), justify="right", overflow="fold")
-    for group in sheet.groups:
+            rich.add_column(Text(name), justify="right", overflow="fold")
+    for group in _written(table, repeat=False):
         for line in group:
-            table.add_row(*(_rich_text(entry, starred) for entry in line))
-        table.add_section()
-    return table
+            rich.add_row(*(_rich_text(cell, starred) for cell in line))
+        rich.add_section()
+    return rich
 
 
-def _rich_text(entry: Entry, starred: bool) -> Text:
-    text = f"*{entry.text}" if entry.best and starred else entry.text
-    return Text(text, style="bold" if entry.best else "")
+def _rich_text(cell: Cell, starred: bool) -> Text:
+    text = f"*{cell.text}" if cell.best and starred else cell.text
+    return Text(text, style="bold" if cell.best else "")
 
 
 # --- markdown --------------------------------------------------------------------------------------------------------
 
 
-def _markdown(written: Sequence[Sheet], notes: Sequence[str]) -> str:
+def _markdown(tables: Sequence[Table], notes: Sequence[str], repeat: bool = False) -> str:
     blocks = []
-    for sheet in written:
-        ruler = ["---"] * sheet.names + ["---:"] * (len(sheet.header) - sheet.names)
-        lines = [[_markdown_text(name) for name in sheet.header], ruler]
-        lines += [[_markdown_entry(entry) for entry in line] for group in sheet.groups for line in group]
-        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        listed = "".join(f"- {_markdown_text(note)}\n" for note in sheet.notes)
-        blocks.append(f"**{_markdown_text(sheet.title)}**\n\n{table}\n" + (f"\n{listed}" if listed else ""))
+    for table in tables:
+        ruler = ["---"] * table.names + ["---:"] * (len(table.header) - table.names)
+        lines = [[_markdown_text(name) for name in table.header], ruler]
+        lines += [[_markdown_cell(cell) for cell in line] for group in _written(table, repeat) for line in group]
+        text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        listed = "".join(f"- {_markdown_text(note)}\n" for note in table.notes)
+        blocks.append(f"**{_markdown_text(table.title)}**\n\n{text}\n" + (f"\n{listed}" if listed else ""))
     blocks += ["".join(f"- {_markdown_text(note)}\n" for note in notes)] if notes else []
     return "\n".join(blocks)
 
 
-def _markdown_entry(entry: Entry) -> str:
-    text = _markdown_text(entry.text)
-    return f"**{text}**" if entry.best else text
+def _markdown_cell(cell: Cell) -> str:
+    text = _markdown_text(cell.text)
+    return f"**{text}**" if cell.best else text
 
 
 def _markdown_text(text: str) -> str:
@@ -167,7 +180,7 @@ _LATEX = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     "±": r"$\pm$",
-    sheets.NO_SKILL: r"$^\dagger$",
+    NO_SKILL: r"$^\dagger$",
     "‡": r"$^\ddagger$",
     "λ": r"$\lambda$",
     "μ": r"$\mu$",
@@ -178,31 +191,31 @@ _LATEX = {
 }
 
 
-def _latex(written: Sequence[Sheet], notes: Sequence[str]) -> str:
+def _latex(tables: Sequence[Table], notes: Sequence[str], repeat: bool = False) -> str:
     blocks = ["% needs \\usepackage{booktabs,graphicx}\n"]
-    for i, sheet in enumerate(written):
-        said = [*sheet.notes, *(notes if i == len(written) - 1 else ())]
-        caption = " ".join([f"{sheet.title}.", *said])
-        rules = "\\midrule\n".join(_latex_lines(group) for group in sheet.groups)
-        columns = "l" * sheet.names + "r" * (len(sheet.header) - sheet.names)
+    for i, table in enumerate(tables):
+        said = [*table.notes, *(notes if i == len(tables) - 1 else ())]
+        caption = " ".join([f"{table.title}.", *said])
+        rules = "\\midrule\n".join(_latex_lines(group) for group in _written(table, repeat))
+        columns = "l" * table.names + "r" * (len(table.header) - table.names)
         blocks.append(
             "\\begin{table}[htb]\n\\centering\n\\small\n"
             "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n"
             f"\\begin{{tabular}}{{{columns}}}\n\\toprule\n"
-            f"{' & '.join(map(_latex_text, sheet.header))} \\\\\n\\midrule\n{rules}\\bottomrule\n\\end{{tabular}}}}\n"
+            f"{' & '.join(map(_latex_text, table.header))} \\\\\n\\midrule\n{rules}\\bottomrule\n\\end{{tabular}}}}\n"
             f"\\caption{{{_latex_text(caption)}}}\n\\end{{table}}\n"
         )
     return "\n".join(blocks)
 
 
-def _latex_lines(group: Sequence[Sequence[Entry]]) -> str:
-    return "".join(f"{' & '.join(map(_latex_entry, line))} \\\\\n" for line in group)
+def _latex_lines(group: Sequence[TableLine]) -> str:
+    return "".join(f"{' & '.join(map(_latex_cell, line))} \\\\\n" for line in group)
 
 
-def _latex_entry(entry: Entry) -> str:
-    if not entry.best:
-        return _latex_text(entry.text)
-    best, *rest = entry.text.split(" ", 1)  # the mean is bold, its spread is not, as in the paper
+def _latex_cell(cell: Cell) -> str:
+    if not cell.best:
+        return _latex_text(cell.text)
+    best, *rest = cell.text.split(" ", 1)  # the mean is bold, its spread is not, as in the paper
     return f"\\textbf{{{_latex_text(best)}}}" + "".join(f" {_latex_text(part)}" for part in rest)
 
 
@@ -216,27 +229,23 @@ def _latex_text(text: str) -> str:
 
 
 def _csv(blocks: Sequence[tuple[Results, Summary]]) -> str:
-    """A line for each game, condition, policy and agent, with a column for each training seed's mean."""
-    seeds = {s for results, _ in blocks for cell in results.cells.values() for s in cell.seeds}
+    """One line per game, condition, policy and agent, with one column per training seed for its mean."""
+    seeds = {s for results, _ in blocks for scores in results.scores.values() for s in scores.seeds}
     order = sorted(seeds, key=lambda s: -1 if s is None else s)
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     figures = ["mean", "std", "std_over", "n_seeds", "n_episodes", "normalised_mean", "gap", "retention", "skill"]
     names = ["env", "shift", "severity", "mode", "policy", "agent"]
-    writer.writerow([*names, *figures, *(f"seed_{'none' if s is None else s}" for s in order)])
+    lines = [[*names, *figures, *(f"seed_{'none' if s is None else s}" for s in order)]]
     for results, summary in blocks:
-        for condition in results.conditions:
-            for agent in results.agents:
-                for game in results.games:
-                    if (condition, agent, game) in results.cells:
-                        writer.writerow(_csv_line(results, summary, condition, agent, game, order))
-    return out.getvalue()
+        for key in product(results.conditions, results.agents, results.games):
+            if key in results.scores:
+                lines.append(_csv_line(results, summary, *key, order))
+    return csv_text(lines)
 
 
 def _csv_line(
     results: Results, summary: Summary, condition: Condition, agent: str, game: str, order: Sequence[Seed]
 ) -> list[str]:
-    cell = results.cells[condition, agent, game]
+    scores = results.scores[condition, agent, game]
     pairs = (
         None if summary.clean is None or condition.clean else results.paired([summary.clean, condition], agent, game)
     )
@@ -244,20 +253,28 @@ def _csv_line(
     known = summary.scales.get(game)
     skill = summary.skill(agent, game)
     figures = [
-        _full(cell.mean),
-        _full(cell.std),
-        "seeds" if len(cell.seeds) > 1 else "episodes",
-        str(len(cell.seeds)),
-        str(len(cell.all_episodes)),
-        _full(None if known is None else (cell.mean - known.random) / (known.top - known.random)),
-        _full(float((pairs[:, 0] - pairs[:, 1]).mean()) if pairs is not None and len(pairs) else None),
-        _full(None if kept is None else kept.value),
+        full(scores.mean),
+        full(scores.std),
+        "seeds" if len(scores.seeds) > 1 else "episodes",
+        str(len(scores.seeds)),
+        str(len(scores.all_episodes)),
+        full(None if known is None else (scores.mean - known.random) / (known.top - known.random)),
+        full(float((pairs[:, 0] - pairs[:, 1]).mean()) if pairs is not None and len(pairs) else None),
+        full(None if kept is None else kept.value),
         {True: "yes", False: "no", None: ""}[skill],
     ]
     severity = "" if condition.severity is None else str(condition.severity)
     names = [game, condition.shift, severity, condition.mode or "", results.policy, agent]
-    return [*names, *figures, *(_full(cell.seeds.get(seed)) for seed in order)]
+    return [*names, *figures, *(full(scores.seeds.get(seed)) for seed in order)]
 
 
-def _full(x: float | None) -> str:
+def csv_text(lines: Iterable[Iterable[Any]]) -> str:
+    """Lines of cells as the text of a CSV file."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(lines)
+    return out.getvalue()
+
+
+def full(x: float | None) -> str:
+    """A number with ten digits, empty for None."""
     return "" if x is None else f"{x:.10g}"

@@ -1,4 +1,4 @@
-"""Scores of others, shipped with the package: random and human players, low-data agents, the paper's table."""
+"""Reference scores that come with the package: random and human players, low-data agents, the paper's table."""
 
 import csv
 import re
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-_OTHERS = {"dsacc/Catch-v0": (2 * 2 / 7 - 1, 1.0)}  # of a player that does not look, and the best possible
+_OTHERS = {"dsacc/Catch-v0": (2 * 2 / 7 - 1, 1.0)}  # score of a player that does not look, and the best possible
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Raw scores of one Atari game. `published` holds other agents at 100,000 steps, where they were reported."""
+    """Raw scores in one Atari game. `published` holds other agents at 100,000 steps, where they were reported."""
 
     random: float
     human: float
@@ -21,7 +21,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class PaperCell:
-    """One entry of the paper's main table. `suspect` says why a figure cannot be right, and is empty otherwise."""
+    """One entry of the paper's main table. `suspect` says why a figure cannot be right; it is empty for the others."""
 
     mean: float
     std: float
@@ -62,23 +62,23 @@ def paper_table() -> dict[tuple[str, str, str], PaperCell]:
 
 
 def game_name(env: str) -> str:
-    """One name for all the ways to write an Atari game, also where ale-py is not installed; other names stay.
+    """One name for all spellings of an Atari game, also where ale-py is not installed. Other names stay as they are.
 
-    A name is Atari's if it is one of the paper's games, or says so: `ALE/...`, `...NoFrameskip-v4`.
+    An Atari game is one of the paper's games, or a name such as `ALE/...` or `...NoFrameskip-v4`.
 
     >>> game_name("ALE/Breakout-v5"), game_name("ms_pacman"), game_name("CartPole-v1")
     ('Breakout', 'MsPacman', 'CartPole-v1')
     """
-    plain = re.sub(r"^ALE/|(NoFrameskip)?(-v\d+)?$", "", env.strip()).replace("_", "").lower()
+    bare = re.sub(r"^ALE/|(NoFrameskip)?(-v\d+)?$", "", env.strip()).replace("_", "").lower()
     known = {name.lower(): name for name in reference_scores()}
-    if plain in known:
-        return known[plain]
+    if bare in known:
+        return known[bare]
     game = re.fullmatch(r"ALE/(\w+?)(?:NoFrameskip)?(?:-v\d+)?|(\w+)NoFrameskip(?:-v\d+)?", env.strip())
     return (game[1] or game[2]) if game else env
 
 
 def scale(env: str) -> Scale | None:
-    """What to normalise an environment's scores with; None where nothing is known."""
+    """What the scores of an environment are normalised with, None where nothing is known."""
     if env in _OTHERS:
         return Scale(*_OTHERS[env], "best possible")
     reference = reference_scores().get(game_name(env))

@@ -1,8 +1,8 @@
-"""Figures that a reviewer accepts, from arrays of scores. NumPy only; randomness is passed in.
+"""Statistics that stand up to review, from arrays of scores. NumPy only; randomness is passed in.
 
-Scores come as one array a game, [n] for its n training seeds, since games may differ in how many seeds they have. An
-interval is a percentile bootstrap, stratified: seeds are drawn with replacement within each game, games stay as they
-are. It speaks of what other seeds would give, not of other games. With one seed in any game there is nothing to draw
+Scores come as one array per game, [n] for its n training seeds, since games may differ in their number of seeds. An
+interval is a stratified percentile bootstrap: seeds are drawn with replacement within each game, and the games stay the
+same. It is about what other seeds would give, not about other games. With one seed in any game there is nothing to draw
 from, and the interval is None.
 
 `how` is `resamples` (10,000) and `confidence` (0.95) of an interval.
@@ -34,14 +34,14 @@ class Estimate:
 
 
 def normalised(score: Any, random: float, top: float) -> Any:
-    """(x - random) / (top - random): 0 is a random player, 1 a human one (Atari), or the best possible."""
+    """(x - random) / (top - random): 0 is a random player, 1 a human (Atari) or the best possible score."""
     if top == random:
         raise ValueError("the score of the random player and the top score must differ")
     return (np.asarray(score, dtype=float) - random) / (top - random)
 
 
 def iqm(scores: Any, axis: int = -1) -> Any:
-    """Interquartile mean: without the lowest and the highest n // 4 of the n scores, the mean of the rest."""
+    """Interquartile mean: the mean of n scores without the n // 4 lowest and the n // 4 highest."""
     ordered = np.sort(np.asarray(scores, dtype=float), axis=axis)
     n = ordered.shape[axis]
     return np.take(ordered, np.arange(n // 4, n - n // 4), axis=axis).mean(axis=axis)
@@ -58,8 +58,8 @@ def overall(conditions: Any, axis: int = -1) -> Any:
 
 
 def relative_gain(score: float, baseline: float) -> float | None:
-    """score / baseline - 1, as the paper's "by about 213 %". None unless the baseline is positive: a ratio of scores
-    that may be negative says nothing."""
+    """score / baseline - 1, as in the paper's "by about 213 %". None unless the baseline is positive: a ratio of scores
+    that may be negative has no meaning."""
     return score / baseline - 1 if baseline > 0 else None
 
 
@@ -86,8 +86,8 @@ def mean(games: Sequence[Any], rng: np.random.Generator, **how: Any) -> Estimate
 
 
 def interquartile_mean(games: Sequence[Any], rng: np.random.Generator, **how: Any) -> Estimate:
-    """IQM of all runs of all games together. Meaningful where the games share a scale: normalise first. A game with
-    more seeds weighs more."""
+    """IQM of all runs of all games together. It needs games that share a scale: normalise first. A game with more
+    seeds weighs more."""
     scores = _sorted(games)
 
     def resampled(count: int) -> Array:
@@ -100,15 +100,17 @@ def interquartile_mean(games: Sequence[Any], rng: np.random.Generator, **how: An
 def probability_of_improvement(
     x_games: Sequence[Any], y_games: Sequence[Any], rng: np.random.Generator, **how: Any
 ) -> Estimate:
-    """P(X > Y) = (1/G) Σ_g U(x_g, y_g) / (n_g m_g), ties counted half; both agents' seeds are drawn anew, by game.
+    """P(X > Y) = (1/G) Σ_g U(x_g, y_g) / (n_g m_g), with ties counted half. The seeds of both agents are resampled
+    within each game.
 
-    A game's scores are [n], or [n, C] for C conditions that each run met: then the pairs are averaged over conditions
-    too, and a drawn run brings all of its conditions, since those are one trained agent and not C independent ones.
+    The scores of a game are [n], or [n, C] for C conditions that each run met. Then the pairs are averaged over
+    conditions too. A drawn run brings all of its conditions, since these are one trained agent and not C independent
+    ones.
     """
     xs, ys = _sorted(x_games), _sorted(y_games)
     if len(xs) != len(ys):
         raise ValueError("both agents need scores of the same games")
-    wins = [_wins(x.reshape(len(x), -1), y.reshape(len(y), -1)) for x, y in zip(xs, ys, strict=True)]  # [n, m] a game
+    wins = [_wins(x.reshape(len(x), -1), y.reshape(len(y), -1)) for x, y in zip(xs, ys, strict=True)]  # [n, m] per game
 
     def resampled(count: int) -> Array:
         by_game = [
@@ -126,10 +128,10 @@ def performance_profile(
     resamples: int = RESAMPLES,
     confidence: float = CONFIDENCE,
 ) -> list[Estimate]:
-    """For each tau the share of all runs of all games whose score is above it. The band is pointwise: each tau's
-    interval holds by itself, not all of them at once."""
+    """For each tau the share of all runs of all games with a score above it. The band is pointwise: the interval of
+    each tau holds by itself, not all of them at once."""
     scores, taus_T = _sorted(games), np.asarray(taus, dtype=float)
-    above = [(x[:, None] > taus_T).astype(float) for x in scores]  # [n, T] a game
+    above = [(x[:, None] > taus_T).astype(float) for x in scores]  # [n, T] per game
     total, seeds = sum(map(len, scores)), min(map(len, scores))
     value_T = np.concatenate(above).mean(axis=0)
     if seeds < 2:
@@ -141,7 +143,7 @@ def performance_profile(
 
 def gap(clean_games: Sequence[Any], shifted_games: Sequence[Any], rng: np.random.Generator, **how: Any) -> Estimate:
     """What the shift costs: mean over games and seeds of clean_gi - shifted_gi. Entry i of both is the same trained
-    agent, so that differences between seeds cancel. Positive: the agent does worse under the shift."""
+    agent, so that differences between seeds cancel. Where it is positive, the agent does worse under the shift."""
     pairs = zip(clean_games, shifted_games, strict=True)
     return mean([np.asarray(c, dtype=float) - np.asarray(s, dtype=float) for c, s in pairs], rng, **how)
 
@@ -149,11 +151,11 @@ def gap(clean_games: Sequence[Any], shifted_games: Sequence[Any], rng: np.random
 def retention(
     clean_games: Sequence[Any], shifted_games: Sequence[Any], rng: np.random.Generator, **how: Any
 ) -> Estimate:
-    """The share of its skill that an agent keeps. Of scores above random, x - random, paired by seed:
+    """The share of its skill that an agent keeps. The scores are those above random, x - random, paired by seed:
     Σ_g mean_i shifted_gi / Σ_g mean_i clean_gi. For one game that is (shifted - random) / (clean - random).
 
-    Over several games it is the ratio of the means and not the mean of the ratios, in which a game with hardly any
-    skill to lose would drown the rest; give normalised scores, and only games with skill (`beats_random`).
+    Over several games it is the ratio of the means, not the mean of the ratios, which a game with hardly any skill to
+    lose would dominate. Give normalised scores, and only games with skill (`beats_random`).
     """
     pairs = [
         np.stack([np.asarray(c, dtype=float), np.asarray(s, dtype=float)], axis=1)
@@ -172,11 +174,12 @@ def retention(
 
 
 def beats_random(clean: Any, random: float, rng: np.random.Generator) -> bool:
-    """Has the agent any skill that a shift could take? Whether the lower end of the 95 % bootstrap interval of its mean
-    clean score is above the random player's. `clean` holds the seeds' means, or the episodes where there is one seed.
+    """Whether the agent has any skill that a shift could take: the lower end of the 95 % bootstrap interval of its mean
+    clean score is above the score of a random player. `clean` holds the means of the seeds, or the episodes where there
+    is one seed.
 
-    With two or three seeds the lower end is the worst seed: every seed must beat random, which seeds without skill do
-    by luck once in four or eight times. The random score counts as known.
+    With two or three seeds the lower end is the worst seed, so every seed must beat random. Seeds without skill do so
+    by luck once in four or eight times. The random score is taken as exact.
     """
     clean = np.asarray(clean, dtype=float)
     low = mean([clean], rng).low
@@ -205,15 +208,16 @@ def _percentiles(drawn_B: Any, confidence: float) -> Array:
 
 
 def _weights(n: int, count: int, rng: np.random.Generator) -> Array:
-    """How often each of n runs is drawn, divided by n: a resample's mean is this times the scores. [count, n]."""
+    """How often each of n runs is drawn, divided by n, so that the mean of a resample is this times the scores.
+    [count, n]."""
     return rng.multinomial(n, np.full(n, 1 / n), size=count) / n
 
 
 def _sorted(games: Sequence[Any]) -> list[Array]:
-    """Arrays with their runs in rising order, so that the order in which runs were listed changes no interval."""
+    """Arrays with their runs in rising order, so that the order in which runs are listed changes no interval."""
     scores = [np.asarray(x, dtype=float) for x in games]
     if not scores or min(map(len, scores)) == 0:
-        raise ValueError("every game needs the score of one run or more")
+        raise ValueError("every game needs the score of at least one run")
     return [np.sort(x) if x.ndim == 1 else x[np.lexsort(x.T[::-1])] for x in scores]
 
 

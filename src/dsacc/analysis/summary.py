@@ -1,4 +1,4 @@
-"""From results to the figures beneath the table: over games, with intervals, and with what they cannot say."""
+"""From results to figures over games, with their intervals and with notes on what they cannot show."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,13 +9,14 @@ import numpy as np
 
 from dsacc.analysis import statistics as st
 from dsacc.analysis.references import Scale, scale
-from dsacc.analysis.results import Condition, Results
+from dsacc.analysis.results import Results
+from dsacc.analysis.rows import Condition
 from dsacc.analysis.statistics import Estimate
 from dsacc.errors import ConfigError
 from dsacc.system.types import Array
 
-# How often a 95 % interval of the IQM holds the truth, by seeds: of one game, and of nine games the least and the most
-# of three scenarios. From `make bench-coverage`.
+# How often a 95 % interval of the IQM contains the true value, by number of seeds: for one game, and for nine games the
+# lowest and highest of three scenarios. From `make bench-coverage`.
 _COVERAGE = {
     2: (0.49, 0.62, 0.80),
     3: (0.74, 0.72, 0.88),
@@ -23,19 +24,19 @@ _COVERAGE = {
     5: (0.90, 0.83, 0.91),
     7: (0.91, 0.85, 0.93),
 }
-_ENOUGH = 10  # seeds, from which on an interval passes without a word
+ENOUGH_SEEDS = 10  # per game: from here on an interval is taken at its word
 
 
 def interval_note(seeds: int, games: int = 9) -> str | None:
-    """The sentence that belongs beside a 95 % interval from this many seeds a game; None from ten seeds on."""
+    """The sentence that belongs beside a 95 % interval from this many seeds per game; None from ten seeds on."""
     if seeds < 2:
-        return "One seed: no interval is defined, and another seed may give something quite different."
-    if seeds >= _ENOUGH:
+        return "One seed: no interval is defined, and another seed may give a very different score."
+    if seeds >= ENOUGH_SEEDS:
         return None
     one, least, most = _COVERAGE[max(n for n in _COVERAGE if n <= seeds)]
-    share = f"one game it held the truth in about {100 * one:.0f}"
+    share = f"one game it contained the true value in about {100 * one:.0f}"
     if games > 1:
-        share = f"nine games it held the truth in {100 * least:.0f} to {100 * most:.0f}"
+        share = f"nine games it contained the true value in {100 * least:.0f} to {100 * most:.0f}"
     return f"{seeds} seeds make a 95 % interval too narrow: in simulations of {share} % of cases."
 
 
@@ -52,8 +53,9 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Curve:
-    """An agent's mean score over the severities of one shift, level 0 being the clean screen, and its area."""
+class SeverityCurve:
+    """The mean score of an agent at each severity of one shift, and the area under this curve. Level 0 is the clean
+    screen."""
 
     shift: str
     mode: str | None
@@ -64,12 +66,13 @@ class Curve:
 
 
 class Summary:
-    """Figures over the games of one set of results. Each interval has a generator of its own from `seed`, so that the
-    figures do not depend on what else is asked."""
+    """Figures over the games of one set of results. Each interval has its own generator from `seed`, so that no figure
+    depends on which others are asked for."""
 
     def __init__(self, results: Results, baseline: str | None = None, seed: int = 0) -> None:
         if baseline is not None and baseline not in results.agents:
-            raise ConfigError(f"there is no agent {baseline!r} to compare with; there are {', '.join(results.agents)}")
+            known = ", ".join(results.agents)
+            raise ConfigError(f"there is no agent {baseline!r} to compare with; the agents are {known}")
         self.results, self.seed = results, seed
         self.baseline = baseline or ("dsac" if "dsac" in results.agents else results.agents[0])
         found = {game: scale(game) for game in results.games}
@@ -78,19 +81,19 @@ class Summary:
 
     @property
     def games(self) -> list[str]:
-        """The games that figures over games are about: those with a scale; a single game also without, raw."""
+        """The games that figures over games are about: those with a scale. A single game without a scale counts raw."""
         return list(self.scales) or (self.results.games if len(self.results.games) == 1 else [])
 
     @property
     def unit(self) -> str:
-        """What the figures over games are measured in, for a title."""
+        """The unit of the figures over games, for a title."""
         tops = {known.top_name for known in self.scales.values()}
         if tops == {"human"}:
             return "human-normalised scores (random 0, human 1)"
         return f"normalised scores (random 0, {' or '.join(sorted(tops))} 1)" if tops else "raw scores"
 
     def normalise(self, game: str, scores: Array) -> Array:
-        """(x - random) / (top - random) on the game's scale; as they are where it has none."""
+        """(x - random) / (top - random) on the scale of the game. Without a scale, the scores as they are."""
         known = self.scales.get(game)
         return scores if known is None else np.asarray(st.normalised(scores, known.random, known.top))
 
@@ -101,21 +104,21 @@ class Summary:
     @cached_property
     def _skill(self) -> dict[tuple[str, str], bool]:
         found = {}
-        for (condition, agent, game), cell in self.results.cells.items():
+        for (condition, agent, game), scores in self.results.scores.items():
             if condition.clean and game in self.scales:
-                scores = list(cell.seeds.values()) if len(cell.seeds) > 1 else cell.all_episodes
-                found[agent, game] = st.beats_random(scores, self.scales[game].random, self._rng())
+                values = list(scores.seeds.values()) if len(scores.seeds) > 1 else scores.all_episodes
+                found[agent, game] = st.beats_random(values, self.scales[game].random, self._rng())
         return found
 
     @cached_property
     def no_skill(self) -> dict[str, list[str]]:
-        """By agent, the games in which there was no skill that a shift could take."""
+        """By agent, the games in which it had no skill that a shift could take."""
         found = {a: [g for g in self.results.games if self.skill(a, g) is False] for a in self.results.agents}
         return {agent: games for agent, games in found.items() if games}
 
     @cached_property
     def lines(self) -> list[Line]:
-        """A line for each condition and agent, then one for each agent over all conditions."""
+        """One line per condition and agent, then one per agent over all conditions."""
         lines = [self._line(condition, agent) for condition in self.results.conditions for agent in self.results.agents]
         if len(self.results.conditions) > 1:
             pooled = [(agent, self.improvement(agent, self.results.conditions)) for agent in self.results.agents]
@@ -160,35 +163,35 @@ class Summary:
         return st.performance_profile(scores, taus, self._rng()) if scores else None
 
     @cached_property
-    def curves(self) -> list[Curve]:
-        """Curves over severity, for each shift that was tested at two levels or more."""
+    def curves(self) -> list[SeverityCurve]:
+        """Curves over severity, for each shift that was tested at two or more levels."""
         kinds = dict.fromkeys((c.shift, c.mode) for c in self.results.conditions if isinstance(c.severity, int))
         return [
             curve for kind in kinds for agent in self.results.agents if (curve := self._curve(*kind, agent)) is not None
         ]
 
-    def _curve(self, shift: str, mode: str | None, agent: str) -> Curve | None:
+    def _curve(self, shift: str, mode: str | None, agent: str) -> SeverityCurve | None:
         levels = {c.severity: c for c in self.results.conditions if (c.shift, c.mode) == (shift, mode)}
         asked = {level: levels[level] for level in sorted(n for n in levels if isinstance(n, int))}
         if self.clean is not None:
             asked = {0: self.clean, **asked}
         runs = [self.normalise(g, self.results.paired(list(asked.values()), agent, g)) for g in self.games]
-        runs = [x for x in runs if len(x)]  # [n, L] a game
+        runs = [x for x in runs if len(x)]  # [n, L] per game
         if len(asked) < 2 + (self.clean is not None) or not runs:
             return None
         scores = np.mean([x.mean(axis=0) for x in runs], axis=0)
         area = st.mean([st.curve_area(list(asked), x) for x in runs], self._rng())
-        return Curve(shift, mode, agent, list(asked), [float(x) for x in scores], area)
+        return SeverityCurve(shift, mode, agent, list(asked), [float(x) for x in scores], area)
 
     @property
     def notes(self) -> list[str]:
-        """What a reader must know beside the figures."""
+        """What a reader of the figures must know."""
         notes = []
         without = [game for game in self.results.games if game not in self.scales]
         if without and self.scales:
-            notes.append(f"No reference scores, so in no normalised figure: {', '.join(without)}.")
+            notes.append(f"Without reference scores, and so in no normalised figure: {', '.join(without)}.")
         elif without and len(without) > 1:
-            notes.append("No game has reference scores: scores of several games have no common scale, hence no IQM.")
+            notes.append("No game has reference scores: several games have no common scale, and there is no IQM.")
         estimates = [e for line in self.lines for e in (line.iqm, line.improvement) if e is not None]
         several = [e.seeds for e in estimates if e.seeds > 1]
         notes += [interval_note(1) or ""] if any(e.seeds == 1 for e in estimates) else []
@@ -197,9 +200,9 @@ class Summary:
 
     def _missing(self) -> list[str]:
         asked = [(c, a, g) for c in self.results.conditions for a in self.results.agents for g in self.results.games]
-        if all(key in self.results.cells for key in asked):
+        if all(key in self.results.scores for key in asked):
             return []
-        return ["Not every agent met every game and condition: figures over games are of those that it met."]
+        return ["Not every agent was tested in every game and condition: figures over games are about its own tests."]
 
     def _over_games(
         self,
@@ -221,5 +224,5 @@ class Summary:
 def _columns(
     figure: Callable[[list[Array], list[Array], np.random.Generator], Estimate],
 ) -> Callable[[list[Array], np.random.Generator], Estimate]:
-    """A figure of pairs, [n, 2] a game, from one of two lists."""
+    """Turns a figure of two lists into one of pairs, [n, 2] per game."""
     return lambda pairs, rng: figure([x[:, 0] for x in pairs], [x[:, 1] for x in pairs], rng)

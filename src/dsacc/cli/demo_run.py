@@ -4,11 +4,11 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 
+from dsacc.analysis.rows import Row
 from dsacc.envs import make_env
 from dsacc.envs.catch import BEST_SCORE, RANDOM_SCORE
 from dsacc.experiments.backends.local import Local
@@ -21,7 +21,7 @@ from dsacc.system.text import listed, readable
 from dsacc.views.report import write_report
 
 
-def run_demo(out: Path, plan: Plan | None = None, console: Console | None = None) -> list[dict[str, Any]]:
+def run_demo(out: Path, plan: Plan | None = None, console: Console | None = None) -> list[Row]:
     """Train, test, report. What is finished is not done again."""
     plan, console = plan or load_plan("demo"), console or Console()
 
@@ -62,7 +62,7 @@ def _progress(plan: Plan, out: Path, console: Console) -> Iterator[Callable[[], 
     yield print_lines
 
 
-def _rows(run: Path) -> list[dict[str, Any]]:
+def _rows(run: Path) -> list[Row]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
 
 

@@ -28,8 +28,8 @@ def run(args: argparse.Namespace) -> None:
     from dsacc.views.report import write_report
 
     if args.videos:
-        from dsacc.views.report.data import read_study
         from dsacc.views.report.films import shoot
+        from dsacc.views.report.study import read_study
 
         shoot(read_study(args.folder), say)
     out = write_report(args.folder, args.out, alone=args.alone)

@@ -4,12 +4,13 @@ import json
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from dsacc.analysis.formats import render
+from dsacc.analysis.rows import Row, final_rows
 from dsacc.errors import ConfigError, DsaccError, RunError
 from dsacc.experiments.backends.base import Backend
 from dsacc.experiments.plan import Plan, Run, Tests, read_plan, why_not_grown, write_plan
@@ -19,8 +20,6 @@ from dsacc.play.store import read_rows
 from dsacc.runs.lock import HEARTBEAT, RunLock
 from dsacc.system.files import write_atomically
 from dsacc.system.text import duration
-
-Row = dict[str, Any]
 
 
 def run_experiment(
@@ -62,7 +61,7 @@ def run_experiment(
             with watch or nullcontext(lambda: None) as tick:
                 execute(plan, out, left, backend, tell, retries, tick)
         rows = collect(plan, out)
-        write_atomically(out / "results.json", (json.dumps(rows, indent=2) + "\n").encode())
+        write_atomically(out / "results.json", (json.dumps([row.to_json() for row in rows], indent=2) + "\n").encode())
         print_results(plan, rows, console)
         say(f"results: {out / 'results.json'}")
     if failed:
@@ -96,36 +95,37 @@ def collect(plan: Plan, out: Path) -> list[Row]:
     for run in plan.runs:
         if is_done(run, plan.tests, out):
             found = read_rows(run_folder(out, run) / "evaluations")
-            more = {"run": run.name, "variant": run.label}
-            rows += [{**_cut(row, plan.tests.episodes), **more} for row in found if _asked(row, run, plan.tests)]
+            asked = [_cut(row, plan.tests.episodes) for row in found if _asked(row, run, plan.tests)]
+            rows += [replace(row, run=run.name, variant=run.label) for row in asked]
     return rows
 
 
 def _cut(row: Row, episodes: int) -> Row:
     """As many episodes as the plan asks for: somebody may have played more of one run since."""
-    return {**row, "returns": row["returns"][:episodes], "lengths": row["lengths"][:episodes]}
+    return replace(row, returns=row.returns[:episodes], lengths=row.lengths[:episodes])
 
 
 def _asked(row: Row, run: Run, tests: Tests) -> bool:
     """Is it one of the plan's? Others may have tested the run in other ways since."""
     return (
-        row["shift"] in tests.shifts
-        and row["policy"] in tests.policy
-        and row.get("eval_seed") == tests.seed
-        and (row["shift"] == "id" or (row.get("severity") in tests.severity and row.get("mode") == tests.mode))
-        and row.get("where") is None
-        and len(row["returns"]) >= tests.episodes
-        and (row.get("step") == run.steps or tests.every is not None)
+        row.shift in tests.shifts
+        and row.policy in tests.policy
+        and row.eval_seed == tests.seed
+        and (row.shift == "id" or (row.severity in tests.severity and row.mode == tests.mode))
+        and row.where is None
+        and len(row.returns) >= tests.episodes
+        and (row.step == run.steps or tests.every is not None)
     )
 
 
 def print_results(plan: Plan, rows: list[Row], console: Console | None = None) -> None:
     """The table of the final agents; a variant counts as an agent of its own."""
-    runs = {run.name: run for run in plan.runs}
-    final = [{**row, "agent": runs[row["run"]].title} for row in rows if row["step"] == runs[row["run"]].steps]
-    if not final:
-        return
-    render(final, "table", console=console)
+    final = []
+    for run in plan.runs:
+        tested = final_rows([row for row in rows if row.run == run.name], run.steps)
+        final += [replace(row, agent=run.title) for row in tested]
+    if final:
+        render(final, "table", console=console)
 
 
 class _Held(AbstractContextManager["_Held"]):

@@ -1,4 +1,4 @@
-"""How well does a policy do? Full episodes, raw scores, every condition."""
+"""How well does an agent do? Full episodes of any agent under any condition, with raw scores."""
 
 from dsacc.play.adapters import find_player
 from dsacc.play.rollout import evaluate

@@ -1,7 +1,7 @@
 """An agent's policy as an ONNX graph, for deployment: raw observations in, logits out.
 
-All that happens between the environment and the network is inside the graph. Before the file is written, the graph
-acts on random observations beside the agent itself.
+Everything between the environment and the network is inside the graph. Before the file is written, the graph and the
+agent act on the same random observations.
 """
 
 import io
@@ -26,8 +26,8 @@ from dsacc.system.types import Array
 
 OPSET = 17  # onnxruntime 1.12 and newer
 COMPARED = 1_000  # random observations
-CHUNK = 100  # of them at once
-ROUNDING = 1e-4  # of the logits' size: more than float32 sums in another order differ by, less than any mistake
+CHUNK = 100  # observations at once
+ROUNDING = 1e-4  # relative to the logits: more than float32 sums differ by in another order, less than any mistake
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Exported:
     bytes: int
     observation: str  # type and shape of the input
     actions: int
-    ties: int  # of the compared observations: the two best actions so close that rounding decided between them
+    ties: int  # compared observations in which rounding decided between the two best actions
 
 
 def export_onnx(model: DSAC, path: str | Path) -> Exported:
@@ -62,7 +62,7 @@ class _Policy(nn.Module):
 
     def __init__(self, model: DSAC) -> None:
         super().__init__()
-        learner = model.learner  # the exporter asks for the weights of attributes
+        learner = model.learner  # the exporter finds weights only in attributes
         self.actor, self.critics = learner.target_actor or learner.actor, learner.critics
         self.target_critics = learner.target_critics
         self.learner, self.encode = model.learner, _encoder(model.observations)
@@ -75,7 +75,7 @@ def _graph(model: DSAC, example: Tensor) -> bytes:
     onnx = need("onnx", "onnx")
     buffer = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch says that it prefers its exporter that needs two packages more
+        warnings.simplefilter("ignore")  # torch recommends its newer exporter, which needs two more packages
         torch.onnx.export(
             _Policy(model),
             (example,),
@@ -105,7 +105,7 @@ def _raw_type(observations: Observations) -> torch.dtype:
 
 
 def _encoder(observations: Observations) -> Callable[[Tensor], Tensor]:
-    """`Observations.encode` with tensors, so that it can be part of a graph."""
+    """`Observations.encode` on tensors, so that it can be part of a graph."""
     space, shape = observations.space, observations.raw_shape
     if isinstance(space, spaces.Discrete):
         return lambda x: x[:, None] - int(space.start)
@@ -126,7 +126,7 @@ def _encoder(observations: Observations) -> Callable[[Tensor], Tensor]:
 
 
 def _compare(model: DSAC, player: OnnxPlayer) -> int:
-    """Act on random observations beside the agent; returns how often rounding decided between two best actions."""
+    """Let both act on random observations. Returns how often rounding decided between the two best actions."""
     rng, ties = np.random.default_rng(0), 0
     for _ in range(COMPARED // CHUNK):
         seen = random_observations(model.observations, CHUNK, rng)
@@ -134,8 +134,8 @@ def _compare(model: DSAC, player: OnnxPlayer) -> int:
         allowed_B1 = ROUNDING * np.abs(ours_BA).max(axis=1, keepdims=True).clip(min=1)
         if theirs_BA.shape != ours_BA.shape or not (np.abs(ours_BA - theirs_BA) <= allowed_B1).all():
             raise ModelError(
-                "the ONNX graph of this agent disagrees with it on a random observation, so nothing was written; "
-                "please report it, with the versions of torch and onnxruntime"
+                "the ONNX graph and the agent disagree on a random observation, so nothing was written; please report "
+                "this with the versions of torch and onnxruntime"
             )
         ties += int((ours_BA.argmax(axis=1) != theirs_BA.argmax(axis=1)).sum())
     return ties

@@ -1,33 +1,35 @@
 """Play full episodes under every condition and report raw scores.
 
-Many games run at once, of all conditions, and the agent always sees a batch of the same size, so that neither how many
-run together nor in which order they end changes a result: each episode has a seed of its own for its game, its weather
-and its actions, and meets every agent with the same.
+Games of all conditions run at once, and the agent always sees a batch of the same size. Each episode has its own seed
+for its game, its weather and its actions, the same for every agent. So neither the number of games that run together
+nor the order in which they end changes a result.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
+from dsacc.analysis.names import PAPER_SHIFTS
+from dsacc.analysis.rows import Row
 from dsacc.envs import Observations, env_name, make_env
 from dsacc.errors import ConfigError
 from dsacc.play.adapters import Player, as_player
-from dsacc.play.store import Results, Row, Trial
+from dsacc.play.store import RowStore, Trial
 from dsacc.shifts import MODES, Severity, Shift, as_level, find_kind
-from dsacc.system.progress import watcher
+from dsacc.system.progress import Silent, Watcher, watcher
 from dsacc.system.threads import using_threads
 
 Env = gym.Env[Any, Any]
 Tick = Callable[[int, int], None]  # episodes that have ended, steps that were played
 
-BATCH = 16  # rows the agent sees at every step, padded where fewer episodes run
-MAX_STEPS = 27_000  # agent steps; a longer episode is cut. Atari names a limit of its own for tests
-PAPER_SHIFTS = ("id", "snow", "rain", "fog")
+BATCH = 16  # observations that the agent sees at every step, padded where fewer episodes run
+MAX_STEPS = 27_000  # agent steps; a longer episode is cut. Atari has its own limit for tests
 
 
 def evaluate(
@@ -46,8 +48,8 @@ def evaluate(
     threads: int = 1,
     progress_bar: bool = False,
     tick: Tick | None = None,
-) -> list[Row]:
-    """One row a condition, with every episode's raw return and length.
+) -> list[dict[str, Any]]:
+    """One row per condition, with the raw return and the length of every episode.
 
     - `agent`: a `DSAC`, a Stable-Baselines3 model, a function from a batch of observations to actions or scores, or
       text as on the command line (a run folder, "random", "blind:RUN", "sb3:FILE", "onnx:FILE", "module:function").
@@ -57,8 +59,9 @@ def evaluate(
       `severity` is "paper", 1 to 5, or several of these; `mode` "independent", "frozen" or "falling"; `where` "screen"
       or "observation" (see `Shift`).
     - `policy`: "greedy", "sampled", or both in a list.
-    - `out`: a folder that keeps the rows; what it holds already is not played again, and more episodes add to it.
-    - `threads` are torch's while it plays; `tick` is told how many episodes have ended and how many steps were played.
+    - `out`: a folder that keeps the rows. Episodes that it holds already are not played again; more are added.
+    - `threads`: of torch while it plays.
+    - `tick`: called after each episode with the number of episodes that have ended and of steps that were played.
     """
     if episodes < 1:
         raise ConfigError(f"episodes must be at least 1, not {episodes}")
@@ -67,39 +70,34 @@ def evaluate(
     player = as_player(agent, env=env, trust=trust)
     source = env if env is not None else player.env
     if source is None:
-        raise ConfigError(f"{player.agent} does not say which environment it was trained on; name one")
-    make = source if callable(source) else lambda: make_env(source)
-    first = make()
-    player.check_fits(first)
-    wanted = list(conditions_of(first, shifts, severity, mode, where, policy))
-    about = {
-        "env": env_name(first),
-        "agent": player.agent,
-        "train_seed": player.train_seed,
-        "eval_seed": seed,
-        "step": player.step,
-    }
-    results = Results(out, player.fingerprint)
-    rows = [results.find(about, trial) for trial in wanted]
-    jobs = [Job(i, e) for i, row in enumerate(rows) for e in range(len(row["returns"]), episodes)]
-    watch = watcher(len(jobs), label="episodes", unit="episodes") if progress_bar and jobs else None
+        raise ConfigError(f"{player.agent} does not say which environment it plays; give --env (in Python: env=)")
+    with ExitStack() as opened:  # closes every environment, whatever happens
 
-    def told(ended: int, steps: int) -> None:
-        if watch is not None:
+        def make() -> Env:
+            return opened.enter_context(closing(source() if callable(source) else make_env(source)))
+
+        first = make()
+        player.check_fits(first)
+        trials = list(conditions_of(first, shifts, severity, mode, where, policy))
+        store = RowStore(out, player.fingerprint)
+        about = (env_name(first), player.agent, player.train_seed, seed, player.step)
+        rows = [store.find(Row(*about, **asdict(trial))) for trial in trials]
+        todo = [Episode(i, n) for i, row in enumerate(rows) for n in range(len(row.returns), episodes)]
+        shown = progress_bar and todo
+        watch: Watcher = watcher(len(todo), label="episodes", unit="episodes") if shown else Silent()
+        opened.callback(watch.close)
+
+        def told(ended: int, steps: int) -> None:
             watch.step(ended)
-        if tick is not None:
-            tick(ended, steps)
+            if tick is not None:
+                tick(ended, steps)
 
-    try:
-        with using_threads(threads):
-            for i, returns, lengths in _play(player, make, first, wanted, jobs, seed, told):
-                rows[i]["returns"] += returns
-                rows[i]["lengths"] += lengths
-                results.save(rows[i])
-    finally:
-        if watch is not None:
-            watch.close()
-    return [{**row, "returns": row["returns"][:episodes], "lengths": row["lengths"][:episodes]} for row in rows]
+        opened.enter_context(using_threads(threads))
+        for i, returns, lengths in _play(player, make, first, trials, todo, seed, told):
+            row = rows[i]
+            rows[i] = replace(row, returns=[*row.returns, *returns], lengths=[*row.lengths, *lengths])
+            store.save(rows[i])
+    return [replace(row, returns=row.returns[:episodes], lengths=row.lengths[:episodes]).to_json() for row in rows]
 
 
 def conditions_of(
@@ -110,7 +108,7 @@ def conditions_of(
     where: str | None,
     policy: str | Sequence[str],
 ) -> Iterator[Trial]:
-    """Every combination that was asked for, checked before anything is played; "id" has no severity and no mode."""
+    """Every combination that was asked for, checked before anything is played. "id" has no severity and no mode."""
     picture = Observations(env.observation_space).is_image
     if shifts is None:
         shifts = PAPER_SHIFTS if picture else ("id",)
@@ -138,15 +136,16 @@ def _once(items: Iterable[Any]) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class Job:
-    """Episode number `episode` of trial number `trial`."""
+class Episode:
+    """Episode number `number` of trial number `trial`."""
 
     trial: int
-    episode: int
+    number: int
 
 
 class Game:
-    """One environment under one condition. `base` can serve another one after it: starting an emulator costs 100 ms."""
+    """One environment under one condition. `base` can serve another condition afterwards: an emulator takes 100 ms to
+    start."""
 
     def __init__(self, base: Env, trial: Trial, seed: int) -> None:
         self.base, self.env, self.seed = base, base, seed
@@ -155,9 +154,9 @@ class Game:
             severity, mode = trial.severity or "paper", str(trial.mode)
             self.env = Shift(base, trial.shift, severity, mode, seed, where=trial.where)
 
-    def begin(self, job: Job) -> None:
-        game, actions = np.random.SeedSequence((self.seed, job.episode)).spawn(2)
-        self.job, self.score, self.length = job, 0.0, 0
+    def begin(self, episode: Episode) -> None:
+        game, actions = np.random.SeedSequence((self.seed, episode.number)).spawn(2)
+        self.episode, self.score, self.length = episode, 0.0, 0
         self.rng = np.random.default_rng(actions)
         self.observation, _ = self.env.reset(seed=int(game.generate_state(1)[0]))
 
@@ -173,24 +172,24 @@ def _play(
     make: Callable[[], Env],
     first: Env,
     trials: Sequence[Trial],
-    jobs: Sequence[Job],
+    todo: Sequence[Episode],
     seed: int,
     told: Tick,
 ) -> Iterator[tuple[int, list[float], list[int]]]:
-    """Plays all jobs; yields a trial's number and its returns and lengths, by episode, when the last has ended."""
-    spare = [np.random.default_rng(0) for _ in range(BATCH)]  # for padded rows, whose actions nobody takes
+    """Plays all episodes. When the last one of a trial has ended, yields its number, its returns and its lengths."""
+    spare = [np.random.default_rng(0) for _ in range(BATCH)]  # for padding, whose actions nobody takes
     ended = steps = 0
     unused: list[Env] = [first]
-    scores: dict[Job, tuple[float, int]] = {}
-    left = Counter(job.trial for job in jobs)
-    for policy in _once(trials[job.trial].policy for job in jobs):
-        waiting = [job for job in jobs if trials[job.trial].policy == policy][::-1]
+    scores: dict[Episode, tuple[float, int]] = {}
+    left = Counter(episode.trial for episode in todo)
+    for policy in _once(trials[episode.trial].policy for episode in todo):
+        waiting = [episode for episode in todo if trials[episode.trial].policy == policy][::-1]
         running: list[Game] = []
         while waiting or running:
             while waiting and len(running) < BATCH:
-                job = waiting.pop()
-                running.append(Game(unused.pop() if unused else make(), trials[job.trial], seed))
-                running[-1].begin(job)
+                episode = waiting.pop()
+                running.append(Game(unused.pop() if unused else make(), trials[episode.trial], seed))
+                running[-1].begin(episode)
             seen = [game.observation for game in running]
             pad = BATCH - len(seen)
             rngs = [game.rng for game in running] + spare[:pad]
@@ -201,15 +200,13 @@ def _play(
                 if not game.step(int(action)):
                     going.append(game)
                     continue
-                scores[game.job] = (game.score, game.length)
+                scores[game.episode] = (game.score, game.length)
                 unused.append(game.base)
                 ended += 1
                 told(ended, steps)
-                number = game.job.trial
-                left[number] -= 1
-                if left[number] == 0:
-                    done = [scores[job] for job in jobs if job.trial == number]
-                    yield number, [score for score, _ in done], [length for _, length in done]
+                trial = game.episode.trial
+                left[trial] -= 1
+                if left[trial] == 0:
+                    done = [scores[episode] for episode in todo if episode.trial == trial]
+                    yield trial, [score for score, _ in done], [length for _, length in done]
             running = going
-    for env in unused:
-        env.close()

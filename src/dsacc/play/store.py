@@ -1,22 +1,20 @@
-"""Rows of results in a folder: a second evaluation adds to the first and does not repeat what is there."""
+"""Rows of evaluations in a folder. A second evaluation adds to the first and does not repeat what is there."""
 
 import hashlib
 import json
 import re
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
+from dsacc.analysis.rows import Row, parse_rows
 from dsacc.system.files import write_atomically
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One line of an evaluation: what an agent is shown and how it plays; "id" has neither severity nor mode."""
+    """What an agent is shown and how it plays. "id" has neither severity nor mode."""
 
     shift: str
     severity: str | int | None
@@ -24,54 +22,48 @@ class Trial:
     policy: str
     where: str | None = None  # only where it was asked for
 
-    def row(self) -> Row:
-        return {name: value for name, value in asdict(self).items() if name != "where" or value is not None}
 
+class RowStore:
+    """The rows in `folder`/evaluations, one file per row. A folder of None keeps nothing.
 
-class Results:
-    """The rows in `folder`/evaluations, one file a row; a folder of None keeps nothing.
-
-    A file's name says what was tested. It ends with a hash of `source`, which tells two agents of one name apart, and
-    of dsacc's version, as another one's weather may have been another: only a file of that very name is taken for
-    known. A source of None means that nobody can tell whether it is the same agent: its rows are kept, and played anew.
+    The name of a file says what was tested. It ends with a hash of `source` and of dsacc's version. `source` tells two
+    agents of one name apart, and another version may draw its weather differently. Only a file of exactly that name is
+    taken as known. A `source` of None means that nobody can tell whether it is the same agent: its rows are kept, but
+    the episodes are played again.
     """
 
     def __init__(self, folder: str | Path | None, source: str | None) -> None:
         self.folder = None if folder is None else Path(folder) / "evaluations"
         self.source = source
 
-    def find(self, about: Row, trial: Trial) -> Row:
-        """The row as far as it is known, else one without episodes."""
-        row = {**about, **trial.row()}
-        known = self._known(row)
-        return {**row, "returns": list(known["returns"]), "lengths": list(known["lengths"])}
-
-    def _known(self, row: Row) -> Row:
+    def find(self, row: Row) -> Row:
+        """This row with the episodes that are known."""
         if self.folder is not None and self.source is not None:
             for known in _read(self.folder / self._file_name(row)):
-                if all(known.get(name) == value for name, value in row.items()):
+                if replace(known, returns=row.returns, lengths=row.lengths) == row:
                     return known
-        return {"returns": [], "lengths": []}
+        return row
 
     def save(self, row: Row) -> None:
         if self.folder is not None:
-            write_atomically(self.folder / self._file_name(row), (json.dumps([row], indent=2) + "\n").encode())
+            text = json.dumps([row.to_json()], indent=2) + "\n"
+            write_atomically(self.folder / self._file_name(row), text.encode())
 
     def _file_name(self, row: Row) -> str:
         """`Breakout-dsac-m-s0-step100000-snow-paper-independent-greedy-seed0-1f09a3c2.json`."""
-        parts = [row["env"], row["agent"]]
-        parts += [f"s{row['train_seed']}"] if row["train_seed"] is not None else []
-        parts += [f"step{row['step']}"] if row["step"] is not None else []
-        parts += [row[name] for name in ("shift", "severity", "mode", "where") if row.get(name) is not None]
-        parts += [row["policy"], f"seed{row['eval_seed']}"]
-        text = re.sub(r"[^\w.+-]+", "-", "-".join(map(str, parts)))[:200]
+        parts = [row.env, row.agent]
+        parts += [f"s{row.train_seed}"] if row.train_seed is not None else []
+        parts += [f"step{row.step}"] if row.step is not None else []
+        parts += [str(part) for part in (row.shift, row.severity, row.mode, row.where) if part is not None]
+        parts += [row.policy, f"seed{row.eval_seed}"]
+        text = re.sub(r"[^\w.+-]+", "-", "-".join(parts))[:200]
         if self.source is not None:
             text += "-" + hashlib.sha256(f"{self.source} {version()}".encode()).hexdigest()[:8]
         return text + ".json"
 
 
 def read_rows(folder: Path) -> list[Row]:
-    """All rows in a folder such as RUN/evaluations, in the order of their files' names."""
+    """All rows in a folder such as RUN/evaluations, in the order of the files' names."""
     return [row for path in sorted(folder.glob("*.json")) for row in _read(path)]
 
 
@@ -80,24 +72,13 @@ def version() -> str:
 
 
 def _read(path: Path) -> list[Row]:
-    """The rows of a file, if there is one. A file that holds something else is passed over with a warning."""
+    """The rows of a file, if there is one. What is not a row is passed over with a warning."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(content, list) or not all(_is_row(row) for row in content):
-            raise ValueError("not a list of rows")
+        rows, problems = parse_rows(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return []
-    except (OSError, ValueError) as error:
-        warnings.warn(f"{path} is passed over: {error}", stacklevel=3)
-        return []
-    return content
-
-
-def _is_row(row: Any) -> bool:
-    return (
-        isinstance(row, dict)
-        and all(name in row for name in ("env", "agent", "shift", "policy"))
-        and all(isinstance(row.get(name), list) for name in ("returns", "lengths"))
-        and len(row["returns"]) == len(row["lengths"])
-        and all(isinstance(x, int | float) and not isinstance(x, bool) for x in row["returns"] + row["lengths"])
-    )
+    except (OSError, ValueError, RecursionError) as error:
+        rows, problems = [], [str(error)]
+    if problems:
+        warnings.warn(f"{path} is passed over{' in part' if rows else ''}: {problems[0]}", stacklevel=3)
+    return rows

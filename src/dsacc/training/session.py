@@ -1,6 +1,5 @@
 """A run with a folder: begun or continued, saved on schedule, stopped, finished. The loop itself is in `Trainer`."""
 
-import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -51,7 +50,7 @@ class Session(Unsaved):
     ) -> None:
         self.folder, self.trainer, self._model_file = folder, trainer, model_file
         self._events = Events(folder.path) if tensorboard else None
-        self._signals = StopSignals(active=True)
+        self._signals = StopSignals()
         self.saved_step = 0
         # What the last regular checkpoint refers to; a later one adds what is new since then.
         self._segments: list[tuple[Entry, Array]] = []  # each with the counts at which it ends
@@ -167,9 +166,7 @@ class Session(Unsaved):
             else:
                 self.fail(error)
         finally:
-            self._signals.__exit__()
-        if isinstance(error, Stopped) and error.signal == signal.SIGINT:
-            raise KeyboardInterrupt from error
+            self._signals.__exit__(kind, error, traceback)
 
     def _end(self, state: str) -> None:
         """Save and release the folder; it is released also where saving fails, on a full disk say."""

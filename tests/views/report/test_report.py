@@ -1,4 +1,4 @@
-"""What is in the page and in the files beside it, from folders in every condition."""
+"""What is in the page and in the files beside it, for complete, incomplete and damaged folders."""
 
 import csv
 import json
@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 from studies import NINE, THREE, synthetic_study
 
+from dsacc.analysis.names import display_name
 from dsacc.analysis.results import collect
 from dsacc.cli import build_parser, main
 from dsacc.config import Config
@@ -19,14 +20,13 @@ from dsacc.errors import ConfigError, RunError
 from dsacc.play.store import read_rows
 from dsacc.system.text import printable
 from dsacc.views.report import gallery, write_report
-from dsacc.views.report.data import read_study
 from dsacc.views.report.drawing import Style
 from dsacc.views.report.films import films, shoot
 from dsacc.views.report.progress import _thinned, diagnostic_figures, learning_figures
-from dsacc.views.report.repeat import train_command
+from dsacc.views.report.reproduce import train_command
 from dsacc.views.report.series import at_the_end, check_curves, curves, moving_average
+from dsacc.views.report.study import read_study
 from dsacc.views.report.tables import multiplier_table
-from dsacc.views.report.verdict import shown
 
 
 def text_of(page) -> str:
@@ -41,7 +41,7 @@ def text_of(page) -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def quick_pictures():
-    """A white picture in place of the weather, which takes seconds a game; the demo's test has the real one."""
+    """A white picture instead of the weather, which takes seconds per game. The test of the demo has the real one."""
 
     def preview(envs, out, **how):
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ def test_results_without_their_runs_still_make_a_page(tmp_path):
     (tmp_path / "x" / "results.json").rename(tmp_path / "y" / "results.json")
     study = read_study(tmp_path / "y")
     assert study.agents == ["dsac, plain", "dsac-m, plain", "dsac, odd", "dsac-m, odd"]
-    assert "nothing is known of training" in text_of(write_report(tmp_path / "y"))
+    assert "nothing is known about the training" in text_of(write_report(tmp_path / "y"))
 
 
 def test_an_empty_folder_is_a_sentence(tmp_path, capsys):
@@ -129,7 +129,7 @@ def test_tests_on_the_way_are_in_no_table(tmp_path):
         path.write_text(path.read_text().replace('"step": 100000', '"step": 50000'))
     study = read_study(tmp_path)
     assert [r.name for r in study.missing] == [plan.names[0]]
-    assert any("not when it was trained to its end" in note for note in study.notes)
+    assert any("not at the end of its training" in note for note in study.notes)
 
 
 def test_damaged_files_are_left_out_and_said(tmp_path):
@@ -153,10 +153,11 @@ def test_damaged_files_are_left_out_and_said(tmp_path):
         "3 damaged lines",
         "config.json cannot be read as JSON",
         "is passed over",
-        "2 rows of tests were left out",
+        "a row of tests has '[nan]' as 'returns'",
+        "a row of tests has '0' as 'train_seed'",
     ):
         assert words in said
-    assert "left out" in text_of(write_report(tmp_path))
+    assert "is passed over" in text_of(write_report(tmp_path))
 
 
 def test_a_damaged_plan_leaves_the_runs(tmp_path):
@@ -223,8 +224,8 @@ def test_tests_on_the_way_make_curves_greedy_and_sampled_and_stay_out_of_the_tab
     (curve,) = check_curves(study.runs, ["dsac-m"], "Breakout", "clean", "sampled")
     assert curve.steps.tolist() == [25_000, 50_000, 75_000, 100_000]
     folder = tmp_path / "runs" / next(run.name for run in plan.runs if (run.agent, run.seed) == ("dsac-m", 1))
-    rows = [r for r in read_rows(folder / "evaluations") if (r["step"], r["policy"]) == (50_000, "sampled")]
-    assert curve.seeds[1].raw[1] == pytest.approx(np.mean(rows[0]["returns"]))
+    rows = [r for r in read_rows(folder / "evaluations") if (r.step, r.policy) == (50_000, "sampled")]
+    assert curve.seeds[1].raw[1] == pytest.approx(rows[0].mean)
     page = write_report(tmp_path)
     assert page.read_text().count("tests with greedy actions</figcaption>") == 1
     assert page.read_text().count("tests with sampled actions</figcaption>") == 1
@@ -281,7 +282,9 @@ def test_what_can_be_read_along_a_curve_is_logged_and_not_too_much(tmp_path):
     assert values is not None
     assert len(values["steps"]) == 100
     for line in values["lines"]:
-        for seed, run in zip(line["raw"], [r for r in study.runs if shown(r.agent) == line["name"]], strict=True):
+        for seed, run in zip(
+            line["raw"], [r for r in study.runs if display_name(r.agent) == line["name"]], strict=True
+        ):
             known = {row["step"]: row.get("return") for row in run.metrics}
             for step, value in zip(values["steps"], seed, strict=True):
                 assert value == (None if known[step] is None else pytest.approx(known[step], rel=1e-3))
@@ -305,8 +308,8 @@ def test_the_table_holds_the_statistics_the_papers_figures_random_and_human(made
     page = made.read_text(encoding="utf-8")
     rows = [row for path in (made.parent / "runs").glob("*/evaluations") for row in read_rows(path)]
     for results in collect(rows)[0]:
-        for cell in results.cells.values():
-            assert f'data-value="{cell.mean}"' in page
+        for scores in results.scores.values():
+            assert f'data-value="{scores.mean}"' in page
     words = text_of(made)
     for figure in ("paper: 27.51 ± 3", "paper: 4234.07 ± 840‡", "cannot be right", "1.7", "30.5", "11693.2", "Overall"):
         assert figure in words
@@ -358,8 +361,10 @@ def test_the_score_table_has_both_ways_of_acting_beside_each_other_and_the_paper
     rows = [row for path in (made.parent / "runs").glob("*/evaluations") for row in read_rows(path)]
     for results in collect(rows)[0]:
         line = next(line for line in clean if line["agent"] == f"DSAC-M ({results.policy})")
-        (cell,) = (c for (where, a, g), c in results.cells.items() if where.clean and (a, g) == ("dsac-m", "Breakout"))
-        assert float(line["Breakout"].split(" ")[0]) == pytest.approx(cell.mean, abs=0.01)
+        (scores,) = (
+            s for (where, a, g), s in results.scores.items() if where.clean and (a, g) == ("dsac-m", "Breakout")
+        )
+        assert float(line["Breakout"].split(" ")[0]) == pytest.approx(scores.mean, abs=0.01)
     published = [line["agent"] for line in lines if line["condition"] == "published"]
     assert published == ["SAC (2019)", "DER", "SPR", "DrQ(ε)", "EfficientZero", "BBF", "SAC-BBF"]
 
@@ -452,7 +457,7 @@ def test_videos_that_are_missing_are_made_and_one_that_cannot_be_is_a_sentence(t
     words = shlex.split(found[1].command)
     assert build_parser().parse_args(words[1:]).shifts == ["id", "snow", "rain", "fog"]
     page = text_of(write_report(tmp_path))
-    assert "None was made yet" in page
+    assert "No video has been made yet" in page
     assert f"dsacc watch runs/{found[0].run.name}" in page
     said: list[str] = []
 
@@ -467,7 +472,7 @@ def test_videos_that_are_missing_are_made_and_one_that_cannot_be_is_a_sentence(t
     assert [path.stem for path in videos] == ["Breakout-dsac-s0"]
     shoot(read_study(tmp_path), said.append, camera)
     assert len([line for line in said if "Breakout-dsac-s0." in line]) == 1
-    assert "None was made yet" not in text_of(write_report(tmp_path))
+    assert "No video has been made yet" not in text_of(write_report(tmp_path))
 
 
 def test_variants_are_agents_of_their_own(tmp_path):
@@ -527,7 +532,7 @@ def test_the_command_writes_the_page_and_says_where(tmp_path, capsys):
     assert main(["report", str(tmp_path / "x"), "--out", str(tmp_path / "page.html")]) == 0
     assert f"wrote {tmp_path / 'page.html'}" in capsys.readouterr().err
     assert (tmp_path / "page_files" / "tables" / "results.tex").is_file()
-    with pytest.raises(ConfigError, match=r"ends in \.html"):
+    with pytest.raises(ConfigError, match=r"must end in \.html"):
         write_report(tmp_path / "x", tmp_path / "page.pdf")
 
 

@@ -2,10 +2,11 @@
 
 import pytest
 
+from dsacc.analysis.names import display_name
 from dsacc.analysis.results import collect
 from dsacc.analysis.statistics import Estimate
 from dsacc.analysis.summary import Summary
-from dsacc.views.report.verdict import by_luck, claims, disagreements, headline, headlines, judge, limits, shown
+from dsacc.views.report.verdict import by_luck, claims, disagreements, headline, headlines, judge, limits
 
 
 def row(agent, seed, scores, shift="id", game="Breakout", policy="greedy"):
@@ -99,7 +100,7 @@ def test_limits_name_the_seeds_and_the_length_of_training():
     said = " ".join(limits(results, summary, [100_000], True))
     assert "3 seeds make a 95 % interval too narrow" in said
     assert "trained for 1,000,000 steps, these for 100,000" in said
-    assert "not of other games" in said
+    assert "not about other games" in said
     assert "1,000,000" not in " ".join(limits(results, summary, [1_000_000], True))
 
 
@@ -108,12 +109,16 @@ def test_ways_of_playing_that_disagree_are_named():
     rows += [row(a, s, [10.0 + 20 * (a == "dsac-m")], policy="sampled") for a in ("dsac", "dsac-m") for s in range(3)]
     by_policy = {r.policy: claims(r, Summary(r)) for r in collect(rows)[0]}
     (said,) = disagreements(by_policy)
-    assert said == "DSAC-M, clean: “not decided” with greedy actions, “hint: better” with sampled ones."
+    assert said == "DSAC-M, clean: “not decided” with greedy actions, “hint: better” with sampled actions."
     assert disagreements({"greedy": by_policy["greedy"]}) == []
 
 
 def test_names_of_the_paper_are_written_as_there():
-    assert [shown(a) for a in ("dsac-m", "dsac-mv, no noise", "random")] == ["DSAC-M", "DSAC-MV, no noise", "random"]
+    assert [display_name(a) for a in ("dsac-m", "dsac-mv, no noise", "random")] == [
+        "DSAC-M",
+        "DSAC-MV, no noise",
+        "random",
+    ]
 
 
 def test_many_undecided_agents_share_a_sentence_and_luck_is_spoken_of():

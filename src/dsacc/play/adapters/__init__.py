@@ -1,6 +1,7 @@
-"""What can be evaluated: our agents, two controls, and anybody's policy."""
+"""What can be evaluated: our agents, two controls, and policies of others."""
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,12 @@ from typing import Any
 import gymnasium as gym
 
 from dsacc.dsac import DSAC
-from dsacc.envs import make_env
+from dsacc.envs import check_actions, make_env
 from dsacc.errors import ConfigError
 from dsacc.play.adapters.base import Player
 from dsacc.play.adapters.function import CallablePlayer, find_function
 from dsacc.play.adapters.onnx_file import OnnxPlayer
-from dsacc.play.adapters.players import BlindPlayer, OwnPlayer, RandomPlayer, random_player
+from dsacc.play.adapters.players import Agent, BlindPlayer, OwnPlayer, RandomPlayer
 from dsacc.play.adapters.sb3 import SB3Player
 from dsacc.runs.model_file import with_suffix
 
@@ -34,17 +35,17 @@ FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
 def find_player(spec: str, *, env: EnvSource = None, trust: bool = False, device: str = "cpu") -> Player:
-    """A player by name: `random`, `blind:NAME` (another one, not looking), `sb3:FILE`, `onnx:FILE`,
-    `package.module:function`, or the path of a run folder or saved agent, which goes before a module of that name.
+    """A player by name: `random`, `blind:NAME` (another player that sees nothing), `sb3:FILE`, `onnx:FILE`,
+    `package.module:function`, or the path of a run folder or saved agent. A path comes before a module of that name.
 
-    `env` is the environment to be played, a name or a function that makes one; our own agents know theirs. `trust`
+    `env` is the environment to be played: a name, or a function that makes one. Our own agents know theirs. `trust`
     allows files that can execute code (`sb3:`).
     """
     kind, _, rest = spec.partition(":")
     if spec == "random":
         return _random(env)
     if kind in ("blind", "sb3", "onnx") and not rest:
-        raise ConfigError(f"{spec!r} names nothing: {kind}:{'RUN' if kind == 'blind' else 'FILE'} is expected")
+        raise ConfigError(f"{spec!r} names no agent; write {kind}:{'RUN' if kind == 'blind' else 'FILE'}")
     if kind == "blind":
         return BlindPlayer(find_player(rest, env=env, trust=trust, device=device))
     player: Player
@@ -57,21 +58,20 @@ def find_player(spec: str, *, env: EnvSource = None, trust: bool = False, device
     else:
         player = OwnPlayer(DSAC.load(spec, device=device))
     if env is None and player.env is None:
-        raise ConfigError(f"{spec} does not say what it plays; give --env (in Python: env=)")
+        raise ConfigError(f"{spec} does not say which environment it plays; give --env (in Python: env=)")
     return player
 
 
 def as_player(source: Any, *, env: EnvSource = None, trust: bool = False, device: str = "cpu") -> Player:
-    """A player from what a Python user holds: a DSAC, a Stable-Baselines3 model, a function, a player, or a name
-    that `find_player` knows."""
+    """A player from what a Python user has: a DSAC, a Stable-Baselines3 model, a function, a player, or a name that
+    `find_player` knows."""
     if isinstance(source, (str, Path)):
         return find_player(str(source), env=env, trust=trust, device=device)
-    if hasattr(source, "act") and hasattr(source, "agent") and hasattr(source, "check_fits"):
-        player: Player = source
-        return player
-    if hasattr(source, "logits") and hasattr(source, "config"):
+    if isinstance(source, Player):
+        return source
+    if isinstance(source, Agent):
         return OwnPlayer(source)
-    if hasattr(source, "predict") and hasattr(source, "policy"):
+    if _is_sb3(source):
         return SB3Player(source)
     if callable(source):
         return CallablePlayer(source)
@@ -81,11 +81,17 @@ def as_player(source: Any, *, env: EnvSource = None, trust: bool = False, device
     )
 
 
+def _is_sb3(source: Any) -> bool:
+    """Whether it is a model of Stable-Baselines3, which is not imported for this: who holds a model has done so."""
+    module = sys.modules.get("stable_baselines3.common.base_class")
+    return module is not None and isinstance(source, module.BaseAlgorithm)
+
+
 def _random(env: EnvSource) -> RandomPlayer:
     if env is None:
-        raise ConfigError("random needs to know what it plays; give --env (in Python: env=)")
+        raise ConfigError("random needs an environment to play; give --env (in Python: env=)")
     made = make_env(env) if isinstance(env, str) else env()
     try:
-        return random_player(made)
+        return RandomPlayer(check_actions(made))
     finally:
         made.close()

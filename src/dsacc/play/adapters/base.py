@@ -1,9 +1,9 @@
-"""What a player is, and what players share: choosing actions, and the order of a picture's axes."""
+"""What a player is, and what players share: how actions are chosen, and the order of a picture's axes."""
 
 import hashlib
 import importlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
@@ -16,6 +16,7 @@ from dsacc.training.streams import sample_actions
 Rngs = Sequence[np.random.Generator]
 
 
+@runtime_checkable
 class Player(Protocol):
     """What can be evaluated."""
 
@@ -23,14 +24,14 @@ class Player(Protocol):
     train_seed: int | None = None
     step: int | None = None  # agent steps of its training
     env: str | None = None  # the environment it was trained on, where that is known
-    fingerprint: str | None = None  # the same for the same policy alone; None where that cannot be told
+    fingerprint: str | None = None  # equal for equal policies only; None where that cannot be told
 
     def check_fits(self, env: gym.Env[Any, Any]) -> None:
-        """Raise a ModelError that says why this environment cannot be played; called once, before the first `act`."""
+        """Raise a ModelError that says why this environment cannot be played. Called once, before the first `act`."""
         ...
 
     def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
-        """Actions [B] for raw observations [B, ...]. Row i depends on observation i and draws from rngs[i] alone."""
+        """Actions [B] for raw observations [B, ...]. Action i depends on observation i and draws from rngs[i] only."""
         ...
 
 
@@ -43,7 +44,7 @@ def choose(scores_BA: Array, rngs: Rngs, greedy: bool) -> Array:
 
 
 def actions_from(answer: Any, count: int, actions: int | None, who: str, rngs: Rngs, greedy: bool) -> Array:
-    """Actions [B] from what a foreign policy answers: whole numbers [B], or scores [B, A] as floats."""
+    """Actions [B] from the answer of a policy that is not ours: whole numbers [B], or scores [B, A] as floats."""
     result = np.asarray(answer)
     wanted = f"{count} actions as whole numbers, or scores of shape ({count}, {actions or 'actions'}) as floats"
     if np.issubdtype(result.dtype, np.integer) and result.shape in ((count,), (count, 1)):
@@ -55,22 +56,24 @@ def actions_from(answer: Any, count: int, actions: int | None, who: str, rngs: R
         return result.astype(np.int64)
     is_score = np.issubdtype(result.dtype, np.floating) and result.ndim == 2 and len(result) == count
     if not is_score or (actions is not None and result.shape[1] != actions):
-        raise ModelError(f"{who} answered {result.dtype} of shape {result.shape}; expected {wanted}")
+        raise ModelError(f"{who} answered {result.dtype} of shape {result.shape}; it must answer {wanted}")
     if np.isnan(result).any():
-        raise ModelError(f"{who} answered NaN; an action cannot be chosen from that")
+        raise ModelError(f"{who} answered NaN, from which no action can be chosen")
     return choose(result.astype(np.float64), rngs, greedy)
 
 
 def check_action_count(who: str, actions: int, env: gym.Env[Any, Any]) -> None:
     there = check_actions(env)
     if actions != there:
-        raise ModelError(f"{who} has {actions} actions and this environment {there}; it was made for another one")
+        raise ModelError(
+            f"{who} has {actions} actions and this environment {there}; it was made for another environment"
+        )
 
 
 def layout(shape: tuple[int, ...], wanted: tuple[int, ...]) -> Callable[[Array], Array] | None:
-    """How a batch of observations [B, *shape] becomes [B, *wanted]; None where it is not a matter of layout.
+    """A function that turns observations [B, *shape] into [B, *wanted]; None where they differ in more than layout.
 
-    Pictures go from channel-first to channel-last and back, and an axis of one comes or goes.
+    Pictures go from channel-first to channel-last and back, and an axis of length one is added or removed.
 
     >>> layout((4, 84, 84), (84, 84, 4))(np.zeros((16, 4, 84, 84))).shape
     (16, 84, 84, 4)
@@ -87,7 +90,7 @@ def layout(shape: tuple[int, ...], wanted: tuple[int, ...]) -> Callable[[Array],
 
 
 def laid_out(observations: Array, wanted: tuple[int, ...], who: str) -> Array:
-    """The batch in the layout that this policy sees, or a sentence with both shapes."""
+    """The batch in the layout that this policy sees. Raises a ModelError with both shapes where there is none."""
     convert = layout(observations.shape[1:], wanted)
     if convert is None:
         raise ModelError(f"{who} sees observations of shape {wanted}; this environment shows {observations.shape[1:]}")
@@ -95,7 +98,7 @@ def laid_out(observations: Array, wanted: tuple[int, ...], who: str) -> Array:
 
 
 def fingerprint_of(parts: Iterable[bytes]) -> str:
-    """Sixteen hex digits of what a policy is made of."""
+    """Sixteen hex digits of a hash of everything a policy is made of."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -103,7 +106,7 @@ def fingerprint_of(parts: Iterable[bytes]) -> str:
 
 
 def need(module: str, extra: str) -> Any:
-    """An optional package, or a sentence that says what to install."""
+    """An optional package. Raises a ConfigError that says what to install where it is missing."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

@@ -15,9 +15,11 @@ Function = Callable[[Array], Any]
 
 
 class CallablePlayer(Player):
-    """`function(observations)`, given a batch [B, ...] of raw observations: actions [B], or scores [B, A] as floats.
+    """`function(observations)` of a batch [B, ...] of raw observations. It returns actions [B], or scores [B, A] as
+    floats.
 
-    Of scores, greedy takes the best and sampled draws from their softmax; actions are taken as they are.
+    Greedy takes the action with the best score and sampled draws from the softmax of the scores. Actions are taken as
+    they are.
     """
 
     def __init__(self, function: Function, name: str | None = None, actions: int | None = None) -> None:
@@ -39,9 +41,9 @@ class CallablePlayer(Player):
 
 
 def find_function(spec: str) -> CallablePlayer:
-    """`package.module:function`, looked for in the current folder too. Importing it runs it."""
+    """`package.module:function`, also from the current folder. Importing the module runs its code."""
     module_name, _, path = spec.partition(":")
-    absent = f"there is no saved agent {spec!r}, nor a module {module_name!r} here or installed"
+    absent = f"there is no saved agent {spec!r}, and no module {module_name!r} here or among the installed packages"
     found: Any = import_here(module_name, absent)
     for part in path.split("."):
         if not hasattr(found, part):

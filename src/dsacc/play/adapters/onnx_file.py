@@ -1,4 +1,5 @@
-"""A policy as an ONNX graph, ours or anybody's. It holds no code, and no custom operators are loaded."""
+"""A policy as an ONNX graph, whether `dsacc export` wrote it or not. It holds no code, and no custom operators are
+loaded."""
 
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,11 @@ _TYPES = {
 
 
 class OnnxPlayer(Player):
-    """One input, the observations [B, ...]; the output named `logits`, else the first: floats [B, A] or actions [B].
+    """A graph with one input, the observations [B, ...]. Its output named `logits`, or else its first output, is floats
+    [B, A] or actions [B].
 
-    Pictures go in as bytes 0 to 255, also where the input is float: scaling is the graph's own affair. A graph for a
-    fixed batch is fed in pieces of that size, the last one padded. Always on one thread of the CPU.
+    Pictures go in as values from 0 to 255, also where the input is float: scaling is left to the graph. A graph with a
+    fixed batch size is fed in pieces of that size, the last one padded. It always runs on one thread of the CPU.
     """
 
     def __init__(self, source: str | Path | bytes, name: str | None = None) -> None:
@@ -50,7 +52,7 @@ class OnnxPlayer(Player):
         self._input, self._dtype = inputs[0].name, np.dtype(_TYPES[inputs[0].type])
         batch, *shape = inputs[0].shape
         self._batch: int | None = batch if isinstance(batch, int) and batch > 0 else None
-        # Axes without a number are the graph's own affair.
+        # Axes without a number are left to the graph.
         self._shape: tuple[int, ...] | None = tuple(shape) if all(isinstance(n, int) for n in shape) else None
         output = next((o for o in outputs if o.name == "logits"), outputs[0])
         self._output = output.name
@@ -76,7 +78,7 @@ class OnnxPlayer(Player):
         return actions_from(self.answer(observations), len(observations), self._actions, self.agent, rngs, greedy)
 
     def answer(self, observations: Array) -> Array:
-        """What the graph says to raw observations [B, ...]: floats [B, A], or actions [B]."""
+        """The answer of the graph to raw observations [B, ...]: floats [B, A], or actions [B]."""
         seen = observations if self._shape is None else laid_out(observations, self._shape, self.agent)
         seen = np.ascontiguousarray(seen, self._dtype)
         size = self._batch or len(seen)

@@ -1,7 +1,7 @@
-"""Our own agents, and two controls: one that draws at random and one that does not look."""
+"""Our own agents, and two controls: one that acts at random and one that sees nothing."""
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from dsacc.config import Config
 from dsacc.dsac import DSAC
-from dsacc.envs import Observations, check_actions
+from dsacc.envs import Observations
 from dsacc.errors import ConfigError, ModelError
 from dsacc.play.adapters.base import Player, Rngs, check_action_count, choose, fingerprint_of
 from dsacc.system.types import Array
@@ -17,11 +17,14 @@ from dsacc.system.types import Array
 GREY = 128  # of 255: what a blind player is shown of a picture
 
 
+@runtime_checkable
 class Agent(Protocol):
-    """What OwnPlayer needs of an agent; DSAC has it."""
+    """What OwnPlayer needs of an agent. DSAC has it."""
 
     config: Config
-    step: int
+
+    @property
+    def step(self) -> int: ...
 
     def logits(self, observation: Any) -> Array: ...
 
@@ -52,7 +55,7 @@ class OwnPlayer(Player):
 
 
 def _weights(model: DSAC) -> Iterator[bytes]:
-    """Everything that acting may depend on; not the temperature, moments, or networks that only learn."""
+    """Everything that acting may depend on, without the temperature, moments, and networks that only learn."""
     for name, tensor in model.learner.state().items():
         if name.startswith(model.learner.acting()):
             yield name.encode()
@@ -60,7 +63,7 @@ def _weights(model: DSAC) -> Iterator[bytes]:
 
 
 class RandomPlayer(Player):
-    """Every action with equal probability, greedy or not."""
+    """Every action with equal probability, greedy or sampled."""
 
     agent = fingerprint = "random"
 
@@ -77,9 +80,9 @@ class RandomPlayer(Player):
 
 
 class BlindPlayer(Player):
-    """Another player that is shown the same thing at every step: what can be scored without seeing.
+    """Another player that is shown the same observation at every step. Its score is what can be had without seeing.
 
-    A picture is mid-grey, a vector zeros. An agent whose score under a shift falls to this one's sees nothing useful.
+    A picture is mid-grey, a vector zeros. An agent whose score under a shift drops to this score sees nothing useful.
     """
 
     def __init__(self, player: Player) -> None:
@@ -92,16 +95,12 @@ class BlindPlayer(Player):
         space = env.observation_space
         starts = np.asarray(space.start) if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)) else np.zeros(1)
         if (starts > 0).any():
-            raise ModelError("a blind player is shown zeros, which this environment's observations leave out")
+            raise ModelError("a blind player is shown zeros, but observations of this environment start above 0")
         self.player.check_fits(env)
 
     def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
         return self.player.act(self.shown(observations), rngs, greedy)
 
     def shown(self, observations: Array) -> Array:
-        """What it is shown in place of these."""
+        """What it is shown instead of these observations."""
         return np.full_like(observations, GREY if observations.dtype == np.uint8 else 0)
-
-
-def random_player(env: gym.Env[Any, Any]) -> RandomPlayer:
-    return RandomPlayer(check_actions(env))

@@ -15,6 +15,7 @@ from dsacc.play.adapters.base import Player, Rngs, check_action_count, choose, f
 from dsacc.system.types import Array
 
 MODULES = {"DQN": "stable_baselines3", "PPO": "stable_baselines3", "A2C": "stable_baselines3", "QRDQN": "sb3_contrib"}
+SUPPORTED = "DQN, PPO, A2C and QR-DQN"
 
 
 class SB3Player(Player):
@@ -22,15 +23,15 @@ class SB3Player(Player):
 
     Greedy is `model.predict(observation, deterministic=True)`. Sampled draws from the policy of PPO and A2C; DQN and
     QR-DQN take a random action with probability `model.exploration_rate`, as their `predict` does. All draws come from
-    the rows' generators. What a VecNormalize did to observations is not in the model's file and is not repeated; nor
-    does the file say which environment it was trained on.
+    the generators of `act`. What a VecNormalize did to observations is not in the model's file and is not repeated. Nor
+    does the file say which environment the model was trained on.
     """
 
     def __init__(self, model: Any) -> None:
         names = [base.__name__ for base in type(model).__mro__]
         self.algorithm = next((name for name in names if name in MODULES), "")
         if not self.algorithm:
-            raise ModelError(f"a {names[0]} of Stable-Baselines3 cannot be evaluated; {_supported()} can")
+            raise ModelError(f"a {names[0]} of Stable-Baselines3 cannot be evaluated; {SUPPORTED} can")
         self.agent = f"sb3:{self.algorithm}"
         self.train_seed = model.seed
         self.step = int(model.num_timesteps)
@@ -45,12 +46,12 @@ class SB3Player(Player):
 
     @classmethod
     def load(cls, path: str | Path, *, trust: bool = False, device: str = "cpu") -> "SB3Player":
-        """From a file of `model.save`; only with `trust`, since reading it can execute what it holds."""
+        """From a file of `model.save`. Only with `trust`, since reading the file can execute code in it."""
         path = _existing(Path(path))
         if not trust:
             raise ModelError(
-                f"{path} is a Stable-Baselines3 file: it holds pickles, and reading it executes any code put into it; "
-                "if you trust where it comes from, add --trust (in Python: trust=True)"
+                f"{path} is a Stable-Baselines3 file: it holds pickles, and reading these executes any code in them; "
+                "if you trust where the file comes from, add --trust (in Python: trust=True)"
             )
         algorithm = algorithm_of(path)
         need("stable_baselines3", "sb3")
@@ -94,7 +95,7 @@ class SB3Player(Player):
         return scores_BA
 
     def _as_trained(self, observations: Array) -> Array:
-        """In the model's layout and type; bytes become [0, 1] where its space ends at 1."""
+        """In the model's layout and type. Bytes are scaled to [0, 1] where the highest value of its space is 1."""
         seen, space = laid_out(observations, self.shape, self.agent), self.model.observation_space
         if (
             seen.dtype == np.uint8
@@ -117,7 +118,7 @@ class SB3Player(Player):
 
 
 # Replaced while loading: memory and schedules that only training needs. A schedule is often a pickled function, which
-# another version of Python cannot read; a replay buffer of Atari's usual size would be 50 GB.
+# another version of Python cannot read. A replay buffer of the usual size for Atari would take 50 GB.
 _FOR_PLAY = {
     "buffer_size": 1,
     "n_steps": 1,
@@ -136,27 +137,23 @@ _FOR_PLAY = {
 
 
 def algorithm_of(path: Path) -> str:
-    """DQN, QRDQN, PPO or A2C, from the names of the settings in the file; nothing is unpickled."""
+    """DQN, QRDQN, PPO or A2C, told from the names of the settings in the file. Nothing is unpickled."""
     try:
         with zipfile.ZipFile(path) as file:
             data = json.loads(file.read("data"))
         settings, policy = set(data), str(data["policy_class"].get("__module__", ""))
     except (OSError, zipfile.BadZipFile, KeyError, ValueError, AttributeError, TypeError, RecursionError) as error:
-        raise ModelError(f"{path} is not a file of Stable-Baselines3's save ({first_line(error)})") from error
+        raise ModelError(f"{path} is not a file that Stable-Baselines3 saved ({first_line(error)})") from error
     if "exploration_fraction" in settings:
         return "QRDQN" if "n_quantiles" in settings else "DQN"
-    plain = not any(other in policy for other in ("recurrent", "maskable")) and "cg_max_steps" not in settings  # TRPO
-    if plain and "gae_lambda" in settings:
+    special = any(other in policy for other in ("recurrent", "maskable")) or "cg_max_steps" in settings  # TRPO
+    if not special and "gae_lambda" in settings:
         return "PPO" if "clip_range" in settings else "A2C"
-    raise ModelError(f"{path} holds a model that cannot be evaluated; {_supported()} can")
-
-
-def _supported() -> str:
-    return "DQN, PPO, A2C and QR-DQN"
+    raise ModelError(f"{path} holds a model that cannot be evaluated; {SUPPORTED} can")
 
 
 def _existing(path: Path) -> Path:
-    """SB3 leaves `.zip` away."""
+    """The file, also where its name was given without `.zip`, as Stable-Baselines3 allows."""
     for candidate in (path, path.with_name(path.name + ".zip")):
         if candidate.is_file():
             return candidate

@@ -1,4 +1,4 @@
-"""The page of a study: what was found first, then everything it rests on."""
+"""The page of a study: first what was found, then everything it rests on."""
 
 from dsacc.views.report.page import write_report
 

@@ -1,7 +1,7 @@
 """How figures look, and how one becomes an inline drawing, an SVG file and a PNG file.
 
-The files are for papers: white, with title and legend. The inline drawing takes its ink from the page, so that it works
-on white and on black; title and legend are the page's. The same figure gives the same bytes every time.
+The files are for papers: white, with title and legend. The inline drawing takes its colours from the page, so that it
+works on white and on black. Its title and legend are written by the page. The same figure always gives the same bytes.
 """
 
 import io
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 INK = "#1b1f24"
-# Okabe and Ito's colours, which the colour-blind can tell apart; darkened where they would vanish on white.
+# The colours of Okabe and Ito, which colour-blind people can tell apart, darkened where they are too pale on white.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b35a8d", "#a87400", "#3a8fc4", "#6b6f76")
 DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.8)), (0, (6, 1.6, 1.3, 1.6)), (0, (1.4, 1.4)), (0, (9, 2)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -24,9 +24,9 @@ SHAPES = (
     "M-1.4-4h2.8v2.6h2.6v2.8h-2.6v2.6h-2.8v-2.6h-2.6v-2.8h2.6z",
     "M-3.8-2.2l1.6-1.6l2.2 2.2l2.2-2.2l1.6 1.6l-2.2 2.2l2.2 2.2l-1.6 1.6l-2.2-2.2l-2.2 2.2l-1.6-1.6l2.2-2.2z",
 )  # fmt: skip
-SIZE = (3.9, 2.5)  # inches at 72 dots: what a third of a wide page, or a phone, shows at its size
+SIZE = (3.9, 2.5)  # inches at 72 dots: fits a third of a wide page, or a phone
 MARGINS = {"left": 0.56, "right": 0.12, "bottom": 0.44, "top": 0.08}  # inches around a panel
-HEAD, LEGEND = 0.26, 0.17  # inches that the title, and a line of the legend, take in a file
+HEAD, LEGEND = 0.26, 0.17  # inches for the title, and for one line of the legend, in a file
 RC: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.size": 9.5,
@@ -54,7 +54,7 @@ RC: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Style:
-    """An agent's colour, dashes and marker: three ways to tell it, so that any one may fail."""
+    """The colour, dashes and marker of an agent. Any one of the three is enough to tell it apart."""
 
     index: int
 
@@ -64,7 +64,7 @@ class Style:
 
     @property
     def _turn(self) -> int:
-        return self.index + self.index // len(COLOURS)  # the eighth has the first one's colour, and nothing else of it
+        return self.index + self.index // len(COLOURS)  # the eighth agent shares only its colour with the first
 
     @property
     def line(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Style:
 
 @dataclass
 class Drawing:
-    """A figure of the page. `alt` says in words what is to be seen."""
+    """A figure of the page. `alt` describes it in words."""
 
     name: str
     title: str
@@ -99,7 +99,7 @@ class Drawing:
 
 
 def new_figure(height: float = SIZE[1], width: float = SIZE[0], left: float = MARGINS["left"]) -> tuple[Any, Any]:
-    """A figure with one panel, inches. Margins are fixed: a layout engine would take most of the time of a report."""
+    """A figure with one panel, in inches. Margins are fixed: a layout engine would take most of a report's time."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -128,11 +128,11 @@ def short_number(x: float) -> str:
 
 
 def finish(figure: Any, name: str, title: str, alt: str, legend: Sequence[Any] = ()) -> Drawing:
-    """The inline drawing first; title and legend (handles with labels) join it for the files."""
+    """Makes the inline drawing, then adds title and legend (handles with labels) for the files."""
     import matplotlib
 
     with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": name}):
-        warnings.simplefilter("ignore")  # letters that a font lacks; the page has them
+        warnings.simplefilter("ignore")  # letters that the font lacks, but the page has
         inline = _inline(_save(figure, "svg", transparent=True).decode(), name)
         if figure.get_layout_engine() is None:
             _make_room(figure, title, legend)
@@ -162,8 +162,8 @@ def _save(figure: Any, format: str, **how: Any) -> bytes:
 
 
 def _inline(svg: str, name: str) -> str:
-    """Only the drawing: no prolog, no rules for the whole page, no size of its own; colours from the page; ids that no
-    other figure has, and only where something refers to them."""
+    """Only the drawing: without prolog, rules for the whole page, or size. Its colours come from the page. Ids are
+    unique in the page, and are kept only where something refers to them."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", svg, flags=re.S)
     svg = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1" aria-hidden="true" focusable="false">', svg)

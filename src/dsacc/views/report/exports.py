@@ -1,130 +1,102 @@
-"""The tables as files: CSV, Markdown and LaTeX of what the page shows, and CSV of all that it rests on."""
+"""The tables as files: what the page shows as CSV, Markdown and LaTeX, and everything it rests on as CSV."""
 
-import csv
-import io
 from collections.abc import Sequence
 
-import numpy as np
-
-from dsacc.analysis.formats import render, render_sheet
+from dsacc.analysis.formats import csv_text, full, render, render_table
+from dsacc.analysis.names import display_name
 from dsacc.analysis.references import paper_table, reference_scores
 from dsacc.analysis.results import Results
-from dsacc.analysis.sheets import Entry, Sheet
 from dsacc.analysis.summary import Summary
-from dsacc.views.report.beside import Beside
-from dsacc.views.report.data import Study
-from dsacc.views.report.tables import PUBLISHED, Cell, Table
-from dsacc.views.report.verdict import Claim, shown
+from dsacc.analysis.tables import Cell, Table
+from dsacc.views.report.attachments import Attachments
+from dsacc.views.report.study import Study
+from dsacc.views.report.tables import PUBLISHED
+from dsacc.views.report.verdict import Claim
 
 
 def write_tables(
-    beside: Beside, study: Study, pages: dict[str, Table], found: Sequence[tuple[Results, Summary]]
+    attachments: Attachments, study: Study, tables: dict[str, Table], found: Sequence[tuple[Results, Summary]]
 ) -> None:
-    """`pages` are tables of the page by their file's name; one without lines is not written."""
+    """Write the tables of the page, by the name of the file, and the CSV files. A table without lines is left out."""
     for form, ending in (("csv", "csv"), ("markdown", "md"), ("latex", "tex")):
         if study.rows:
-            beside.write(f"tables/results.{ending}", (render(study.rows, form) or "").encode())  # type: ignore[arg-type]
-        for name, table in pages.items():
+            attachments.write(f"tables/results.{ending}", (render(study.rows, form) or "").encode())  # type: ignore[arg-type]
+        for name, table in tables.items():
             if table.lines:
-                text = render_sheet(as_sheet(table), form)  # type: ignore[arg-type]
-                beside.write(f"tables/{name}.{ending}", text.encode())
+                text = render_table(table, form)  # type: ignore[arg-type]
+                attachments.write(f"tables/{name}.{ending}", text.encode())
     if study.rows:
-        beside.write("tables/beside_paper.csv", beside_csv(found).encode())
+        attachments.write("tables/beside_paper.csv", beside_csv(found).encode())
     if study.checked:
-        beside.write("tables/tests_on_the_way.csv", checks_csv(study).encode())
-    beside.write("tables/curves.csv", raw_curves(study).encode())
+        attachments.write("tables/tests_on_the_way.csv", checks_csv(study).encode())
+    attachments.write("tables/curves.csv", raw_curves(study).encode())
 
 
 def verdict_table(claims: Sequence[tuple[str, Claim]]) -> Table:
-    """Every comparison, with the way of acting that it is about."""
+    """Every comparison, and whether actions were greedy or sampled."""
     lines = []
     for policy, c in claims:
         e = c.estimate
         figures = [e.value, e.low, e.high] if e and e.low is not None else [None] * 3
-        cells = [Cell("-" if x is None else f"{x:.3f}", x) for x in figures]
-        lines.append([Cell(policy), Cell(c.condition), Cell(shown(c.agent)), *cells, Cell(c.word), Cell(c.sentence)])
+        cells = [Cell() if x is None else Cell(f"{x:.3f}", x) for x in figures]
+        names = [policy, c.condition, display_name(c.agent)]
+        lines.append([*map(Cell, names), *cells, Cell(c.word), Cell(c.sentence)])
     header = ["actions", "condition", "agent", "P", "low", "high", "verdict", "in words"]
-    return Table("Probability that a run beats a run of the baseline, with its 95 % interval", header, lines, [], [], 3)
+    return Table("Probability that a run beats a run of the baseline, with its 95 % interval", header, lines, names=3)
 
 
 def run_table(study: Study) -> Table:
-    """Every run and how it stands."""
+    """Every run, and how far it is."""
     lines = []
     for run in study.runs:
         figures = [run.seed, run.step, run.steps, None if run.seconds is None else round(run.seconds)]
         words = [run.state, "yes" if run.rows else "no", run.error or ""]
-        names = [run.name, run.game, shown(run.agent)]
+        names = [run.name, run.game, display_name(run.agent)]
         lines.append([Cell(_text(x)) for x in [*names, *figures, *words]])
     header = ["run", "game", "agent", "seed", "step", "steps", "seconds", "state", "tested", "error"]
-    return Table("Every run", header, lines, [], [], 3)
+    return Table("Every run", header, lines, names=3)
 
 
 def _text(x: object) -> str:
     return "" if x is None else str(x)
 
 
-def as_sheet(table: Table) -> Sheet:
-    """For the files: what stands small in the page is in brackets there."""
-
-    def entry(cell: Cell) -> Entry:
-        small = cell.tag or (f"paper {cell.below}" if cell.below else "")
-        return Entry(f"{cell.text} ({small})" if small else cell.text, cell.best)
-
-    groups: list[list[list[Entry]]] = []
-    before = None
-    for line in [*table.lines, *table.foot, *table.extra]:
-        if line[0].text != before:
-            groups.append([])
-        before = line[0].text
-        groups[-1].append([entry(cell) for cell in line])
-    return Sheet(table.caption, table.header, groups, table.names, list(table.notes))
-
-
 def beside_csv(found: Sequence[tuple[Results, Summary]]) -> str:
-    """Ours, the paper's, random and human, a line for each game, condition, policy and agent."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    """Our scores, the paper's, random and human ones: one line per game, condition, policy and agent."""
     names = ["game", "shift", "severity", "mode", "policy", "agent"]
     theirs = ["paper_mean", "paper_std", "paper_suspect", "random", "human", *PUBLISHED]
-    writer.writerow([*names, "mean", "std", "seeds", *theirs])
+    lines = [[*names, "mean", "std", "seeds", *theirs]]
     for results, summary in found:
-        for (c, agent, game), cell in results.cells.items():
+        for (c, agent, game), scores in results.scores.items():
             paper = paper_table().get((game, c.shift, agent)) if c.clean or c.severity == "paper" else None
             scale = summary.scales.get(game)
             human = scale.top if scale and scale.top_name == "human" else None
-            figures = [cell.mean, cell.std, len(cell.seeds)]
-            figures += [paper.mean, paper.std] if paper else [None, None]
-            ours = ["" if x is None else f"{x:.10g}" for x in figures]
-            ends = ["" if x is None else f"{x:.10g}" for x in (scale.random if scale else None, human)]
+            ours = [scores.mean, scores.std, len(scores.seeds), *((paper.mean, paper.std) if paper else (None, None))]
             others = reference_scores()[game].published if game in reference_scores() else {}
-            ends += [f"{others[name]:.10g}" if name in others else "" for name in PUBLISHED]
-            about = [game, c.shift, "" if c.severity is None else str(c.severity), c.mode or "", results.policy, agent]
-            writer.writerow([*about, *ours, paper.suspect if paper else "", *ends])
-    return out.getvalue()
+            ends = [scale.random if scale else None, human, *(others.get(name) for name in PUBLISHED)]
+            about = [game, c.shift, _text(c.severity), c.mode or "", results.policy, agent]
+            lines.append([*about, *map(full, ours), paper.suspect if paper else "", *map(full, ends)])
+    return csv_text(lines)
 
 
 def raw_curves(study: Study) -> str:
-    """Every number that was logged, a line for each run and step."""
+    """Every number that was logged, one line per run and step."""
     keys = list(dict.fromkeys(key for run in study.runs for row in run.metrics[-1:] for key in row if key != "step"))
     keys = ["return", *(key for key in keys if key != "return")]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["run", "game", "agent", "seed", "step", *keys])
+    lines = [["run", "game", "agent", "seed", "step", *keys]]
     for run in study.runs:
         for row in run.metrics:
-            about = [run.name, run.game, run.agent, "" if run.seed is None else run.seed, f"{row['step']:.0f}"]
-            writer.writerow([*about, *(f"{row[key]:.10g}" if key in row else "" for key in keys)])
-    return text.getvalue()
+            about = [run.name, run.game, run.agent, _text(run.seed), f"{row['step']:.0f}"]
+            lines.append([*about, *(full(row.get(key)) for key in keys)])
+    return csv_text(lines)
 
 
 def checks_csv(study: Study) -> str:
-    """Every test of a run at a known step, those on the way and the last."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    """Every test of a run at a known step: those during training and the last."""
     conditions = ["shift", "severity", "mode", "policy", "eval_seed"]
-    writer.writerow(["run", "game", "agent", "seed", "step", *conditions, "episodes", "mean"])
+    lines = [["run", "game", "agent", "seed", "step", *conditions, "episodes", "mean"]]
     for run in study.runs:
-        for row in sorted(run.checks, key=lambda row: row["step"]):
-            about = [run.name, run.game, run.agent, run.seed, row["step"], *(row[key] for key in conditions)]
-            writer.writerow([*map(_text, about), len(row["returns"]), f"{np.mean(row['returns']):.10g}"])
-    return text.getvalue()
+        for row in sorted(run.checks, key=lambda row: row.step or 0):
+            about = [run.name, run.game, run.agent, run.seed, row.step, *(getattr(row, key) for key in conditions)]
+            lines.append([*map(_text, about), str(len(row.returns)), full(row.mean)])
+    return csv_text(lines)

@@ -1,41 +1,42 @@
-"""The figures of the page, from numbers."""
+"""The figures about results: improvement, cost of shifts, severity, and profiles."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from dsacc.analysis.names import display_name
 from dsacc.analysis.results import Results
 from dsacc.analysis.statistics import Estimate
 from dsacc.analysis.summary import Summary
 from dsacc.system.text import readable
 from dsacc.views.report.drawing import INK, Drawing, Style, finish, new_figure
-from dsacc.views.report.verdict import Claim, said, shown
+from dsacc.views.report.verdict import Claim, said
 
 Styles = Mapping[str, Style]
-NAME = 26  # letters of a name on an axis
-FEW = 6  # agents, up to which bands and shades can be told apart
+NAME = 26  # letters of a name on an axis; a longer one is cut
+FEW = 6  # agents: up to here bands and shades can be told apart
 
 
 def improvement_figure(name: str, title: str, claims: Mapping[str, list[Claim]], styles: Styles) -> Drawing | None:
-    """P(agent beats the baseline) with its interval, a row for each condition; 0.5 says nothing."""
+    """P(agent beats the baseline) with its interval, one row per condition. At 0.5 neither is better."""
     made = {agent: [c for c in cs if c.estimate is not None] for agent, cs in claims.items()}
     conditions = list(dict.fromkeys(c.condition for cs in claims.values() for c in cs))
     points = [
         (conditions.index(c.condition), agent, c.estimate) for agent, cs in made.items() for c in cs if c.estimate
     ]
     if not any(e.low is not None for _, _, e in points):
-        return None  # of one run against another it is 0 or 1
+        return None  # for one run against one it is 0 or 1
     figure, axis, handles = _dots(points, conditions, list(claims), styles)
     axis.axvline(0.5, color=INK, linewidth=1)
     axis.set_xlim(-0.02, 1.02)
     axis.set_xlabel("probability of improvement")
-    words = "; ".join(f"{shown(a)}, {conditions[i]}: {_words(e)}" for i, a, e in points)
+    words = "; ".join(f"{display_name(a)}, {conditions[i]}: {_words(e)}" for i, a, e in points)
     return finish(figure, name, title, f"{title}. {words}.", handles)
 
 
 def gap_figure(name: str, title: str, results: Results, summary: Summary, styles: Styles) -> Drawing | None:
-    """What each shift costs: clean minus shifted, the same trained agents on both sides."""
+    """What each shift costs: clean minus shifted score of the same trained agents."""
     shifted = [c for c in results.conditions if not c.clean]
     names = [said(results, c) for c in shifted]
     points = [
@@ -48,12 +49,12 @@ def gap_figure(name: str, title: str, results: Results, summary: Summary, styles
     figure, axis, handles = _dots(points, names, results.agents, styles)
     axis.axvline(0, color=INK, linewidth=1)
     axis.set_xlabel("clean minus shifted")
-    words = "; ".join(f"{shown(a)}, {names[i]}: {_words(e)}" for i, a, e in points)
+    words = "; ".join(f"{display_name(a)}, {names[i]}: {_words(e)}" for i, a, e in points)
     return finish(figure, name, title, f"{title}. {words}.", handles)
 
 
 def severity_figures(prefix: str, summary: Summary, styles: Styles) -> list[Drawing]:
-    """Mean score over severity, a figure for each shift that was tested at several."""
+    """Mean score over severity, one figure per shift that was tested at several severities."""
     kinds = list(dict.fromkeys((c.shift, c.mode) for c in summary.curves))
     drawn = []
     for i, (shift, mode) in enumerate(kinds):
@@ -65,7 +66,8 @@ def severity_figures(prefix: str, summary: Summary, styles: Styles) -> list[Draw
             look = styles[curve.agent].line
             handles += axis.plot(curve.levels, curve.scores, **look, linewidth=1.6, markersize=4.5)
             handles[-1].set_label(short_name(curve.agent))
-            words.append(f"{shown(curve.agent)} from {readable(curve.scores[0])} to {readable(curve.scores[-1])}")
+            first, last = readable(curve.scores[0]), readable(curve.scores[-1])
+            words.append(f"{display_name(curve.agent)} from {first} to {last}")
         levels = sorted({level for c in summary.curves for level in c.levels})
         axis.set_xticks(levels, ["clean" if level == 0 else str(level) for level in levels])
         axis.set_xlabel("severity")
@@ -75,7 +77,7 @@ def severity_figures(prefix: str, summary: Summary, styles: Styles) -> list[Draw
 
 
 def profile_figures(prefix: str, results: Results, summary: Summary, styles: Styles) -> list[Drawing]:
-    """Share of runs above each normalised score, a figure for each condition; none of fewer than three runs."""
+    """Share of runs above each normalised score, one figure per condition, for agents with three runs or more."""
     if not summary.scales:
         return []
     drawn = []
@@ -96,7 +98,7 @@ def profile_figures(prefix: str, results: Results, summary: Summary, styles: Sty
             if all(e.low is not None for e in estimates) and len(runs) <= FEW:
                 low, high = [e.low or 0.0 for e in estimates], [e.high or 0.0 for e in estimates]
                 axis.fill_between(taus, low, high, color=look["color"], alpha=0.16, linewidth=0)
-            words.append(f"{shown(agent)}: half of its runs above {float(np.median(runs[agent])):.3g}")
+            words.append(f"{display_name(agent)}: half of its runs above {float(np.median(runs[agent])):.3g}")
         axis.set_ylim(-0.02, 1.02)
         axis.set_xlabel("normalised score τ (up: share of runs above it)")
         title = said(results, condition)
@@ -112,7 +114,7 @@ def _runs(results: Results, summary: Summary, condition: Any, agent: str) -> Any
 def _dots(
     points: Sequence[tuple[int, str, Estimate]], names: Sequence[str], agents: Sequence[str], styles: Styles
 ) -> tuple[Any, Any, list[Any]]:
-    """Points with intervals, a row of them for each name, the agents beside each other within it."""
+    """Points with intervals, one row per name, with the agents one above the other in it."""
     present = [a for a in agents if any(agent == a for _, agent, _ in points)]
     left = min(0.2 + 0.08 * max(len(cut(name)) for name in names), 1.9)
     figure, axis = new_figure(height=0.6 + len(names) * (0.2 + 0.13 * len(present)), left=left)
@@ -137,7 +139,7 @@ def _words(e: Estimate) -> str:
 
 
 def short_name(agent: str) -> str:
-    return cut(shown(agent))
+    return cut(display_name(agent))
 
 
 def cut(text: str) -> str:

@@ -1,12 +1,13 @@
-"""Videos of a study, as `dsacc watch` makes them: each agent in each game, under the conditions it was tested in."""
+"""Videos of a study, made as by `dsacc watch`: each agent in each game, under the conditions of its tests."""
 
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from dsacc.analysis.names import in_shift_order
 from dsacc.errors import DsaccError
-from dsacc.views.report.data import RunData, Study, in_order
+from dsacc.views.report.study import RunData, Study
 from dsacc.views.watch import watch
 from dsacc.views.watch.film import has_ffmpeg
 
@@ -16,13 +17,13 @@ STEPS = 300  # agent steps of a game that are shown
 
 @dataclass(frozen=True)
 class Film:
-    """A video that can be made: of one trained agent under up to four conditions."""
+    """A video that can be made: one trained agent under up to four conditions."""
 
     run: RunData
     shifts: tuple[str, ...]
     severity: str
     mode: str
-    name: str  # of its file, without ending
+    name: str  # of its file, without the ending
 
     @property
     def command(self) -> str:
@@ -32,27 +33,27 @@ class Film:
 
 
 def films(study: Study) -> list[Film]:
-    """One for each game and agent, of its first tested run; more where there are more than four conditions."""
+    """One per game and agent, of its first tested run; more where there are more than four conditions."""
     found: dict[tuple[str, str], list[Film]] = {}
     for run in sorted(study.runs, key=lambda run: -1 if run.seed is None else run.seed):
         if not run.rows or (run.game, run.agent) in found or ":" in str(run.config.get("env")):
-            continue  # a name with a colon would import a module of the folder's choice
-        shifts = in_order(str(row["shift"]) for row in run.rows)
-        levels = list(dict.fromkeys(str(row["severity"]) for row in run.rows if row["severity"] is not None))
+            continue  # a name with a colon would import a module that the folder chose
+        shifts = in_shift_order(row.shift for row in run.rows)
+        levels = list(dict.fromkeys(str(row.severity) for row in run.rows if row.severity is not None))
         level = "paper" if "paper" in levels or not levels else levels[len(levels) // 2]
-        mode = next((str(row["mode"]) for row in run.rows if row["mode"] is not None), "independent")
+        mode = next((row.mode for row in run.rows if row.mode is not None), "independent")
         parts = [tuple(shifts[i : i + MOST]) for i in range(0, len(shifts), MOST)]
         ends = [f"-{i + 1}" if len(parts) > 1 else "" for i in range(len(parts))]
-        plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in f"{run.game}-{run.agent}")[:80]
+        stem = "".join(c if c.isascii() and c.isalnum() else "-" for c in f"{run.game}-{run.agent}")[:80]
         found[run.game, run.agent] = [
-            Film(run, part, level, mode, f"{plain}-s{run.seed}{end}") for part, end in zip(parts, ends, strict=True)
+            Film(run, part, level, mode, f"{stem}-s{run.seed}{end}") for part, end in zip(parts, ends, strict=True)
         ]
     order = {agent: i for i, agent in enumerate(study.agents)}
     return [film for key in sorted(found, key=lambda key: (key[0], order[key[1]])) for film in found[key]]
 
 
 def shoot(study: Study, say: Callable[[str], None], camera: Callable[..., Any] = watch) -> None:
-    """Make the videos that are not there yet. One that cannot be made is a sentence, and no end of the others."""
+    """Make the videos that are not there yet. Where one cannot be made, say why and make the others."""
     folder = study.folder / "videos"
     for film in films(study):
         if any(path.stem == film.name for path in study.videos):

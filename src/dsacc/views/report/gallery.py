@@ -1,4 +1,4 @@
-"""Pictures that are made for the page: the games in their weather, and the paper's clip figure from a real state."""
+"""Pictures that are made for the page: the games in their weather, and the paper's clip figure of a real state."""
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dsacc.analysis.results import Condition
+from dsacc.analysis.rows import Condition
 from dsacc.errors import DsaccError
 from dsacc.shifts import find_kind
 from dsacc.views.insight.clip import clip_figure_data, draw_clip
 from dsacc.views.preview import preview
-from dsacc.views.report.data import Study
 from dsacc.views.report.drawing import Drawing, finish
+from dsacc.views.report.study import Study
 
-WIDTH = 1_000  # pixels of a picture in the page; the file beside it has all of them
-Clip = Callable[[Path], tuple[Any, str]]  # of a run folder: a matplotlib figure, and a sentence about it
-TRIES, STATES = 3, 100  # runs that are asked for the clip figure, and states that each is looked at in
+WIDTH = 1_000  # pixels of a picture in the page; the file beside it has the full size
+Clip = Callable[[Path], tuple[Any, str]]  # from a run folder to a matplotlib figure and a sentence about it
+TRIES, STATES = 3, 100  # how many runs are tried for the clip figure, and how many states of each are looked at
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Picture:
 
 
 def weather(names: Mapping[str, str], conditions: Sequence[Condition], folder: Path, notes: list[str]) -> list[Picture]:
-    """Each game (with its name for files), clean and under the shifts. One that cannot be drawn here is a note."""
+    """Each game (with its name for files), clean and under the shifts. A game that cannot be drawn here gets a note."""
     shifts = [s for s in dict.fromkeys(c.shift for c in conditions if not c.clean) if _drawable(s)]
     levels = list(dict.fromkeys(c.severity for c in conditions if c.severity is not None))
     chosen = ["paper"] if "paper" in levels or not levels else [levels[len(levels) // 2]]
@@ -55,7 +55,7 @@ def _drawable(shift: str) -> bool:
 
 
 def _safe(env: str) -> str:
-    """A name with a colon would import a module of the folder's choice."""
+    """Refuse a name with a colon, which would import a module that the folder chose."""
     if ":" in env:
         raise ValueError("its name asks for a module to be loaded")
     return env
@@ -72,20 +72,21 @@ def _embed(path: Path, name: str, game: str, columns: Sequence[str]) -> Picture:
         pixels = cv2.resize(pixels, (WIDTH, height), interpolation=cv2.INTER_AREA)
     done, data = cv2.imencode(".webp", pixels, [cv2.IMWRITE_WEBP_QUALITY, 80])
     if not done:
-        raise ValueError("the picture cannot be packed")
+        raise ValueError("the picture cannot be compressed")
     text = base64.b64encode(data.tobytes()).decode()
     alt = f"{game}, from left to right: {', '.join(columns)}"
     return Picture(name, alt, f"data:image/webp;base64,{text}", pixels.shape[1], pixels.shape[0])
 
 
 def clip_of(run: Path) -> tuple[Any, str]:
-    """The clip figure of a run folder, and what it shows in a sentence."""
+    """The clip figure of a run folder, and a sentence about what it shows."""
     data = clip_figure_data(run, steps=STATES)
     return draw_clip(data), data.sentence
 
 
 def clip_drawing(study: Study, clip: Clip, notes: list[str]) -> tuple[Drawing, str] | None:
-    """From the first finished run with a mean constraint, else a variance constraint, that has such a state to show."""
+    """From the first finished run that has such a state to show. Runs with a mean constraint come first, then those
+    with a variance constraint."""
     wanted = [r for kind in ("mean", "variance") for r in study.runs if r.config.get("constraint") == kind]
     why = ""
     for run in [r for r in wanted if r.state == "finished" and ":" not in str(r.config.get("env"))][:TRIES]:

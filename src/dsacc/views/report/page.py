@@ -1,4 +1,4 @@
-"""The page: everything is read, judged and drawn, and put into one file, with figures and tables beside it."""
+"""The page: one file with everything in it, and figures and tables as files beside it."""
 
 import base64
 import hashlib
@@ -12,34 +12,35 @@ from typing import Any
 from urllib.parse import quote
 
 from dsacc import __version__
+from dsacc.analysis.names import display_name
 from dsacc.analysis.references import paper_table
 from dsacc.analysis.results import Results, collect
-from dsacc.analysis.sheets import curve_sheet, summary_sheet
 from dsacc.analysis.summary import Summary
+from dsacc.analysis.tables import Table, severity_table, summary_table
 from dsacc.errors import ConfigError
 from dsacc.system.files import write_atomically
 from dsacc.system.text import duration, listed
-from dsacc.views.report import exports, figures, progress, repeat, tables, verdict
-from dsacc.views.report.beside import Beside
-from dsacc.views.report.data import RunData, Study, read_study
+from dsacc.views.report import exports, figures, progress, reproduce, tables, verdict
+from dsacc.views.report.attachments import Attachments
 from dsacc.views.report.drawing import RC, Drawing, Style
 from dsacc.views.report.films import films
 from dsacc.views.report.gallery import Clip, clip_drawing, clip_of, weather
 from dsacc.views.report.series import window_of
+from dsacc.views.report.study import RunData, Study, read_study
 
 
 @dataclass(frozen=True)
 class View:
-    """All that depends on how the agents acted."""
+    """Everything that depends on whether actions were greedy or sampled."""
 
     policy: str
-    key: str  # p0, p1: for the page's switch
+    key: str  # p0, p1: for the switch of the page
     headlines: list[str]
     claims: dict[str, list[verdict.Claim]]
     limits: list[str]
     improvement: Drawing | None
-    summary: tables.Table | None
-    severity: tables.Table | None
+    summary: Table | None
+    severity: Table | None
     gap: Drawing | None
     severities: list[Drawing]
     profiles: list[Drawing]
@@ -62,53 +63,54 @@ class View:
 def write_report(
     folder: str | Path, out: str | Path | None = None, clip: Clip = clip_of, *, alone: bool = False
 ) -> Path:
-    """Write the page of `folder` to `out` (default: report.html in it), its figures and tables into a folder beside it.
+    """Write the page of `folder` to `out` (default: report.html in it), and its figures and tables into a folder beside
+    it.
 
-    `alone` writes the page and nothing else, without links to files beside it or to videos: for sending it, or for
-    publishing it. `clip` draws the paper's clip figure of a run folder; by default `dsacc.views.insight.clip`.
+    `alone` writes only the page, without links to other files or to videos, so that it can be sent or published.
+    `clip` draws the paper's clip figure of a run folder (default: `dsacc.views.insight.clip`).
     """
     import matplotlib
 
     folder = Path(folder)
     out = folder / "report.html" if out is None else Path(out)
     if out.suffix.lower() not in (".html", ".htm") or out.is_dir():
-        raise ConfigError(f"the report is an HTML file, so its name ends in .html, unlike {out.name!r}")
+        raise ConfigError(f"the report is an HTML file, so its name must end in .html; {out.name!r} does not")
     study = read_study(folder)
     if alone:
         with tempfile.TemporaryDirectory() as nowhere, matplotlib.rc_context(RC):
-            content = _content(study, out, Beside(Path(nowhere)), clip)
+            content = _content(study, out, Attachments(Path(nowhere)), clip)
         write_atomically(out, _fill({**content, "files": "", "videos": [], "films": []}).encode())
         return out
-    beside = Beside(out.with_name(f"{out.stem}_files"))
+    attachments = Attachments(out.with_name(f"{out.stem}_files"))
     with matplotlib.rc_context(RC):
-        content = _content(study, out, beside, clip)
+        content = _content(study, out, attachments, clip)
     for drawing in content["drawings"]:
-        beside.write(f"figures/{drawing.name}.svg", drawing.svg)
-        beside.write(f"figures/{drawing.name}.png", drawing.png)
+        attachments.write(f"figures/{drawing.name}.svg", drawing.svg)
+        attachments.write(f"figures/{drawing.name}.png", drawing.png)
     write_atomically(out, _fill(content).encode())
-    beside.settle()
+    attachments.settle()
     return out
 
 
-def _content(study: Study, out: Path, beside: Beside, clip: Clip) -> dict[str, Any]:
+def _content(study: Study, out: Path, attachments: Attachments, clip: Clip) -> dict[str, Any]:
     notes = list(study.notes)
     styles = {agent: Style(i) for i, agent in enumerate(study.agents)}
     found, said = collect(study.rows) if study.rows else ([], [])
     found.sort(key=lambda results: results.policy != "greedy")
     pairs = [(results, Summary(results)) for results in found]
     views = [_view(i, *pair, study, styles) for i, pair in enumerate(pairs)]
-    scores, multiplier = tables.score_table(pairs) if pairs else None, tables.multiplier_table(study)
+    scores, multiplier = tables.all_scores(pairs) if pairs else None, tables.multiplier_table(study)
     claims = [(view.policy, claim) for view in views for made in view.claims.values() for claim in made]
     kept = {"verdict": exports.verdict_table(claims), "multiplier": multiplier, "runs": exports.run_table(study)}
-    exports.write_tables(beside, study, kept | ({"scores": scores} if scores else {}), pairs)
+    exports.write_tables(attachments, study, kept | ({"scores": scores} if scores else {}), pairs)
     slugs = _slugs(study.games)
     learning = progress.learning_figures(study, styles, slugs)
     checks = progress.check_figures(study, styles, slugs)
     diagnostics = progress.diagnostic_figures(study, styles, slugs)
     conditions = list(dict.fromkeys(c for results in found for c in results.conditions))
-    pictures = weather(slugs, conditions, beside.path / "figures", notes)
+    pictures = weather(slugs, conditions, attachments.path / "figures", notes)
     for picture in pictures:
-        beside.adopt(f"figures/{picture.name}.png")
+        attachments.adopt(f"figures/{picture.name}.png")
     clipped = clip_drawing(study, clip, notes)
     drawn = [*learning.values(), *(d for some in checks.values() for d in some)]
     drawn += [d for _, some in diagnostics for d in some]
@@ -116,11 +118,11 @@ def _content(study: Study, out: Path, beside: Beside, clip: Clip) -> dict[str, A
     return {
         "study": study,
         "version": __version__,
-        "files": quote(beside.path.name),
+        "files": quote(attachments.path.name),
         "views": views,
         "disagreements": verdict.disagreements({view.policy: view.claims for view in views}),
         "styles": styles,
-        "begun": {r.agent for r in study.runs if r.metrics} | {str(row["agent"]) for row in study.rows},
+        "begun": {r.agent for r in study.runs if r.metrics} | {row.agent for row in study.rows},
         "scores": scores,
         "learning": learning,
         "checks": checks,
@@ -135,11 +137,11 @@ def _content(study: Study, out: Path, beside: Beside, clip: Clip) -> dict[str, A
         "films": [] if study.videos else films(study),
         "facts": _facts(study),
         "runs": [_run_line(run) for run in study.runs],
-        "settings": repeat.settings(study.runs),
-        "versions": repeat.versions(study.runs),
+        "settings": reproduce.settings(study.runs),
+        "versions": reproduce.versions(study.runs),
         "commands": _commands(study),
         "notes": [*said, *notes],
-        "shown": verdict.shown,
+        "shown": display_name,
         "drawings": [*drawn, *([clipped[0]] if clipped else [])],
     }
 
@@ -149,7 +151,7 @@ def _view(i: int, results: Results, summary: Summary, study: Study, styles: dict
     steps = [run.steps for run in study.runs if run.rows and run.steps]
     paper = any((g, "id", a) in paper_table() for g in results.games for a in results.agents)
     policy, key = results.policy, f"p{i}"
-    over, curve = summary_sheet(results, summary), curve_sheet(results, summary)
+    over, by_severity = summary_table(results, summary), severity_table(results, summary)
     return View(
         policy=policy,
         key=key,
@@ -159,15 +161,15 @@ def _view(i: int, results: Results, summary: Summary, study: Study, styles: dict
             dict.fromkeys([*verdict.limits(results, summary, steps, paper), *verdict.by_luck(made), *summary.notes])
         ),
         improvement=figures.improvement_figure(
-            f"improvement-{key}", f"Probability of beating {verdict.shown(summary.baseline)}", made, styles
+            f"improvement-{key}", f"Probability of beating {display_name(summary.baseline)}", made, styles
         ),
-        summary=tables.sheet_table(over) if over.groups else None,
-        severity=tables.sheet_table(curve) if curve is not None else None,
+        summary=tables.for_page(over) if over.lines else None,
+        severity=tables.for_page(by_severity) if by_severity is not None else None,
         gap=figures.gap_figure(f"gap-{key}", "What each shift costs", results, summary, styles),
         severities=figures.severity_figures(f"severity-{key}", summary, styles),
         profiles=figures.profile_figures(f"profile-{key}", results, summary, styles),
         unit=summary.unit,
-        baseline=verdict.shown(summary.baseline),
+        baseline=display_name(summary.baseline),
     )
 
 
@@ -176,10 +178,10 @@ def _facts(study: Study) -> list[tuple[str, str]]:
     finished = sum(bool(run.rows) for run in study.runs)
     steps = sorted({run.steps for run in study.runs if run.steps})
     seeds = len({run.seed for run in study.runs if run.seed is not None})
-    time = repeat.hours(study.runs)
+    time = reproduce.hours(study.runs)
     facts = [
         ("games" if len(study.games) > 1 else "game", _few(study.games)),
-        ("agents" if len(study.agents) > 1 else "agent", _few([verdict.shown(a) for a in study.agents])),
+        ("agents" if len(study.agents) > 1 else "agent", _few([display_name(a) for a in study.agents])),
         ("seeds", str(seeds) if study.runs else ""),
         ("runs tested", f"{finished} of {len(study.runs)}" if study.runs else ""),
         ("agent steps", " to ".join(f"{s:,}" for s in dict.fromkeys([steps[0], steps[-1]])) if steps else ""),
@@ -189,7 +191,7 @@ def _facts(study: Study) -> list[tuple[str, str]]:
 
 
 def _few(names: Sequence[str]) -> str:
-    """The names where there are few, else how many."""
+    """The names where there are at most three, else their number."""
     return listed(names) if 0 < len(names) <= 3 else str(len(names))
 
 
@@ -201,38 +203,38 @@ def _run_line(run: RunData) -> dict[str, Any]:
         "hours": "" if run.seconds is None else duration(run.seconds),
         "speed": "" if speed is None else f"{speed:,.0f}",
         "missing": not run.rows,
-        "command": repeat.train_command(run),
+        "command": reproduce.train_command(run),
     }
 
 
 def _commands(study: Study) -> list[str]:
-    grid = repeat.grid_command(study)
-    trained = [command for run in study.runs if (command := repeat.train_command(run))]
-    return [grid] if grid else [*dict.fromkeys(trained), *repeat.test_commands(study)]
+    grid = reproduce.grid_command(study)
+    trained = [command for run in study.runs if (command := reproduce.train_command(run))]
+    return [grid] if grid else [*dict.fromkeys(trained), *reproduce.test_commands(study)]
 
 
 def _slugs(games: Sequence[str]) -> dict[str, str]:
-    """Names for files and ids, each one once."""
-    plain = {game: "".join(c if c.isascii() and c.isalnum() else "-" for c in game)[:50] for game in games}
-    twice = {slug for slug in plain.values() if list(plain.values()).count(slug) > 1}
-    return {game: f"{slug}-{i}" if slug in twice else slug for i, (game, slug) in enumerate(plain.items())}
+    """A name for files and ids per game, all of them different."""
+    slugs = {game: "".join(c if c.isascii() and c.isalnum() else "-" for c in game)[:50] for game in games}
+    twice = {slug for slug in slugs.values() if list(slugs.values()).count(slug) > 1}
+    return {game: f"{slug}-{i}" if slug in twice else slug for i, (game, slug) in enumerate(slugs.items())}
 
 
 def _link(path: Path, out: Path) -> str:
-    """From the page to a file, so that both can be moved together."""
+    """A relative link from the page to a file, so that both can be moved together."""
     return quote(os.path.relpath(path.resolve(), out.resolve().parent).replace(os.sep, "/"))
 
 
 def _fill(content: dict[str, Any]) -> str:
-    """The template with all text escaped; style and script are ours, and no other script may run."""
+    """The template with all text escaped. Style and script are our own, and no other script may run."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
-    room = resources.files("dsacc.views.report") / "templates"
-    style, script = ((room / name).read_text(encoding="utf-8") for name in ("style.css", "page.js"))
+    folder = resources.files("dsacc.views.report") / "templates"
+    style, script = ((folder / name).read_text(encoding="utf-8") for name in ("style.css", "page.js"))
     seal = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "separators": (",", ":")}
     environment.globals["drawn"] = lambda drawing: Markup(drawing.inline)
-    template = environment.from_string((room / "page.html").read_text(encoding="utf-8"))
+    template = environment.from_string((folder / "page.html").read_text(encoding="utf-8"))
     return template.render(**content, style=Markup(style), script=Markup(script), seal=seal)

@@ -1,4 +1,4 @@
-"""Figures of training: curves over steps, with the values that can be read along them, and what λ does at the end."""
+"""Figures of training: curves over steps, with values that can be read along them, and what λ does at the end."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from dsacc.analysis.names import display_name
 from dsacc.analysis.references import scale
 from dsacc.system.text import readable
-from dsacc.views.report.data import Study
 from dsacc.views.report.drawing import COLOURS, INK, Drawing, finish, new_figure
 from dsacc.views.report.figures import FEW, Styles, short_name
-from dsacc.views.report.series import Curve, at_the_end, check_curves, curves
-from dsacc.views.report.verdict import shown
+from dsacc.views.report.series import LearningCurve, at_the_end, check_curves, curves
+from dsacc.views.report.study import Study
 
-STRETCHES = 100  # of a thin line: two points each are more than a figure's width shows
-READ = 100  # steps at which a figure's values can be read in the page; the CSV file has all
+STRETCHES = 100  # of a thin line: two points per stretch are more than the width of a figure shows
+READ = 100  # steps at which the values of a figure can be read in the page; the CSV file has all steps
 DIAGNOSTICS = (
     ("error", "Expected-value error |E_φ[Q] - μ_θ|", ("expected_error",)),
     ("lambda", "λ, mean over states", ("lambda", "lambda_1")),
@@ -30,7 +30,7 @@ SHARES = (("lambda", "lambda_1"), ("lambda_at_lower", "lambda_at_lower_1"), ("la
 
 
 def learning_figures(study: Study, styles: Styles, slugs: Mapping[str, str]) -> dict[str, Drawing]:
-    """Return of training games, a figure a game, with what random and human players score where that fits."""
+    """Return of training games, one figure per game, with the scores of random and human players where they fit."""
     drawn = {}
     for game, slug in slugs.items():
         if found := curves(study.runs, study.agents, game, "return"):
@@ -42,7 +42,7 @@ def learning_figures(study: Study, styles: Styles, slugs: Mapping[str, str]) -> 
 
 
 def check_figures(study: Study, styles: Styles, slugs: Mapping[str, str]) -> dict[str, list[Drawing]]:
-    """Scores of tests during training, by game; on the clean screen the return of training games beside them."""
+    """Scores of tests during training, by game. For the clean screen, the return of training games is drawn as well."""
     drawn: dict[str, list[Drawing]] = {}
     for i, (game, condition, policy) in enumerate(study.checked):
         found = check_curves(study.runs, study.agents, game, condition, policy)
@@ -73,14 +73,15 @@ def diagnostic_figures(study: Study, styles: Styles, slugs: Mapping[str, str]) -
 def training_figure(
     name: str,
     title: str,
-    curves: Sequence[Curve],
+    curves: Sequence[LearningCurve],
     styles: Styles,
     marks: Mapping[str, float] | None = None,
-    under: Sequence[Curve] = (),
+    under: Sequence[LearningCurve] = (),
     bounds: tuple[float, float] | None = None,
 ) -> Drawing:
-    """Mean over seeds of the moving averages, shaded by the standard deviation between them; thin: each seed, raw.
-    `under` are curves to compare with: their means alone, dotted. `bounds` are the vertical axis', else the data's."""
+    """Mean over seeds of the moving averages, shaded by the standard deviation between them. Thin: each seed, raw.
+    `under` are curves to compare with: only their means, dotted. `bounds` are those of the vertical axis, by default
+    those of the data."""
     figure, axis = new_figure()
     if bounds is not None:
         axis.set_ylim(*bounds)
@@ -101,12 +102,12 @@ def training_figure(
         steps, mean = _thinned(curve.steps, curve.mean)
         look |= {"linewidth": 1.6, "markersize": 4, "markevery": max(math.ceil(len(steps) / 5), 1)}
         handles += axis.plot(steps, mean, **look, label=short_name(curve.agent))
-    for text, value in (marks or {}).items():  # random at the right, where agents have left it; the other at the left
+    for text, value in (marks or {}).items():  # random at the right, where agents are above it; the other at the left
         axis.axhline(value, color=INK, linewidth=0.8, linestyle=(0, (1, 2)))
         place, side = (0.99, "right") if text == "random" else (0.01, "left")
         axis.annotate(text, (place, value), xycoords=("axes fraction", "data"), ha=side, va="bottom", fontsize=8)
     axis.set_xlabel("agent steps")
-    ends = "; ".join(f"{shown(c.agent)} {readable(float(c.mean[-1]))}" for c in curves)
+    ends = "; ".join(f"{display_name(c.agent)} {readable(float(c.mean[-1]))}" for c in curves)
     values = _values(axis, curves, styles)
     drawing = finish(figure, name, title, f"{title} over training. At the end: {ends}.", handles)
     drawing.values = values
@@ -114,7 +115,7 @@ def training_figure(
 
 
 def _thinned(steps: Any, raw: Any) -> tuple[Any, Any]:
-    """No more points than can be seen: the ends of a long line, and of each stretch its lowest and its highest."""
+    """No more points than can be seen: both ends of a long line, and the lowest and highest point of each stretch."""
     if len(steps) <= 2 * STRETCHES:
         return steps, raw
     kept = {0, len(steps) - 1}
@@ -124,13 +125,14 @@ def _thinned(steps: Any, raw: Any) -> tuple[Any, Any]:
 
 
 def _some(count: int, most: int) -> Any:
-    """Places in a list of `count`, evenly, the first and the last among them; no more than `most`."""
+    """At most `most` places in a list of `count`, evenly spread, with the first and the last."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 
-def _values(axis: Any, curves: Sequence[Curve], styles: Styles) -> dict[str, Any]:
-    """What stands at a step: the mean that is drawn and each seed's raw value, None where it logged none there. At most
-    `READ` steps, all of them logged ones. `box` is the panel: left, top, width and height as shares of the figure."""
+def _values(axis: Any, curves: Sequence[LearningCurve], styles: Styles) -> dict[str, Any]:
+    """The values at each step: the mean that is drawn and the raw value of each seed, None where it logged none. There
+    are at most `READ` steps, all of them logged. `box` is the panel: left, top, width and height as shares of the
+    figure."""
     steps = np.unique(np.concatenate([c.steps for c in curves]))
     steps = steps[_some(len(steps), READ)]
     at = axis.get_position()
@@ -157,8 +159,8 @@ def _at(steps: Any, own: Any, values: Any) -> list[float | None]:
 
 
 def multiplier_figure(name: str, title: str, ends: Mapping[str, Sequence[float]]) -> Drawing:
-    """What λ does at the end of training, a bar an agent: the shares of states with λ at 0, between and at 1; a diamond
-    at its mean. `ends` has λ and the two shares."""
+    """What λ does at the end of training, one bar per agent: the shares of states with λ at 0, between and at 1, and a
+    diamond at its mean. `ends` has λ and the two shares."""
     names = [short_name(agent) for agent in ends]
     left = min(0.2 + 0.08 * max(map(len, names)), 1.9)
     figure, axis = new_figure(height=0.6 + 0.26 * len(names), left=left)
@@ -178,7 +180,7 @@ def multiplier_figure(name: str, title: str, ends: Mapping[str, Sequence[float]]
     axis.grid(axis="y", visible=False)
     axis.set_xlabel("share of states; ◆ mean λ")
     words = "; ".join(
-        f"{shown(a)}: λ {lam:.2f}, at 0 in {100 * low:.0f} %, at 1 in {100 * high:.0f} % of states"
+        f"{display_name(a)}: λ {lam:.2f}, at 0 in {100 * low:.0f} %, at 1 in {100 * high:.0f} % of states"
         for a, (lam, low, high) in ends.items()
     )
     return finish(figure, name, title, f"{title}. {words}.", handles)

@@ -1,21 +1,21 @@
-"""Tables for the page: the paper's, with ours, the paper's own figures, random and human in one cell or beneath."""
+"""Tables for the page: the paper's table with our scores, the paper's figures and those of others, and what λ does."""
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
+from dsacc.analysis.names import display_name, with_display_names
 from dsacc.analysis.references import Scale, paper_table, reference_scores
-from dsacc.analysis.results import Condition, Results
-from dsacc.analysis.sheets import Entry, Sheet, paper_notes, paper_sheet
+from dsacc.analysis.results import Results
+from dsacc.analysis.rows import Condition
 from dsacc.analysis.summary import Summary
+from dsacc.analysis.tables import Cell, Table, TableLine, score_cells, score_notes
 from dsacc.system.text import listed
-from dsacc.views.report.data import Study
 from dsacc.views.report.series import at_the_end, held_lambda
-from dsacc.views.report.verdict import capital, said, shown
+from dsacc.views.report.study import Study
+from dsacc.views.report.verdict import said
 
 SUSPECT = "‡"
 PUBLISHED = {
@@ -29,88 +29,56 @@ PUBLISHED = {
 }
 
 
-@dataclass(frozen=True)
-class Cell:
-    """What stands in a cell: our text, its number for sorting, the paper's text beneath it."""
-
-    text: str
-    value: float | None = None
-    best: bool = False
-    below: str = ""
-    tag: str = ""  # beneath a name: how the agent acted
-
-
-@dataclass(frozen=True)
-class Table:
-    """Lines of name cells (`names` of them) and figures; `foot` lines keep their place when it is sorted."""
-
-    caption: str
-    header: list[str]
-    lines: list[list[Cell]]
-    foot: list[list[Cell]]
-    notes: list[str]
-    names: int = 2
-    extra: list[list[Cell]] = field(default_factory=list)  # lines of the foot that are shown when asked for
-
-
-def score_table(found: Sequence[tuple[Results, Summary]]) -> Table:
-    """The paper's table: a line for each condition, agent and way of acting, a column for each game."""
+def all_scores(found: Sequence[tuple[Results, Summary]]) -> Table:
+    """The paper's table: one line per condition, agent and way of acting, one column per game."""
     games = sorted({game for results, _ in found for game in results.games})
     conditions = list(dict.fromkeys(c for results, _ in found for c in results.conditions))
     agents = list(dict.fromkeys(a for results, _ in found for a in results.agents))
-    lines: dict[tuple[Any, ...], list[Cell]] = {}
-    foot: dict[tuple[Any, ...], list[Cell]] = {}
+    lines: dict[tuple[int, int, int], TableLine] = {}
+    sums: dict[tuple[str, int, int], TableLine] = {}
     notes: dict[str, None] = {}
     for i, (results, summary) in enumerate(found):
-        named = {results.name(c): c for c in results.conditions}
-        for group in paper_sheet(results, summary).groups:
-            name = group[0][0].text
-            condition = named.get(name)
-            for entries in group:
-                agent = entries[1].text
-                texts = dict(zip(results.games, entries[2:], strict=True))
-                shift = Cell(said(results, condition) if condition else name)
-                line = [shift, Cell(shown(agent), tag=results.policy if len(found) > 1 else "")]
-                place = (conditions.index(condition) if condition else name, agents.index(agent), i)
-                first = not any((*place[:2], j) in lines for j in range(i))  # the paper's figure stands once
-                line += [_score(results, condition, agent, game, texts.get(game), first) for game in games]
-                (lines if condition else foot)[place] = line
-        notes |= dict.fromkeys(map(capital, paper_notes(results, summary)))
-    below = [cell.below for line in lines.values() for cell in line if cell.below]
+        for (condition, agent), cells in score_cells(results, summary).items():
+            who = Cell(display_name(agent), below=results.policy if len(found) > 1 else "")
+            scores = [cells.get(game, Cell()) for game in games]
+            if isinstance(condition, str):  # a sum over conditions
+                sums[condition, agents.index(agent), i] = [Cell(condition), who, *scores]
+                continue
+            place = (conditions.index(condition), agents.index(agent))
+            if not any((*place, j) in lines for j in range(i)):  # the paper's figure is shown once
+                papers = [_paper(game, condition, agent) if game in cells else "" for game in games]
+                scores = [replace(cell, below=text) for cell, text in zip(scores, papers, strict=True)]
+            lines[*place, i] = [Cell(said(results, condition)), who, *scores]
+        notes |= dict.fromkeys(map(with_display_names, score_notes(results, summary)))
+    below = [cell.below for line in lines.values() for cell in line[2:] if cell.below]
     if below:
-        notes["Small, beneath each: the paper's figure, after 1,000,000 steps, three seeds."] = None
+        notes["Small, beneath each score: the paper's score after 1,000,000 steps, three seeds."] = None
     if any(SUSPECT in text for text in below):
-        notes[f"{SUSPECT} In the paper these repeat BattleZone's clean cells, and cannot be right."] = None
-    any_of = found[0][0]
+        notes[f"{SUSPECT} In the paper these scores repeat BattleZone's clean scores, and cannot be right."] = None
+    first = found[0][0]
     played = listed([results.policy for results, _ in found]) + (" policies" if len(found) > 1 else " policy")
-    about = any_of.settings.replace(f"{any_of.policy} policy", played, 1)
-    sums = [foot[place] for place in sorted(foot)]
+    title = f"Raw scores, {first.settings.replace(f'{first.policy} policy', played, 1)}"
     references = _references(games, dict(pair for _, summary in found for pair in summary.scales.items()))
-    header = ["condition", "agent", *games]
-    ordered = [lines[place] for place in sorted(lines)]
-    table = Table(f"Raw scores, {about}", header, ordered, [*sums, *references], list(notes))
-    return dataclasses.replace(table, extra=_published(games))
+    return Table(
+        title,
+        ["condition", "agent", *games],
+        [lines[place] for place in sorted(lines)],
+        notes=list(notes),
+        foot=[*(sums[place] for place in sorted(sums)), *references],
+        extra=_published(games),
+    )
 
 
-def _score(
-    results: Results, condition: Condition | None, agent: str, game: str, entry: Entry | None, beside: bool
-) -> Cell:
-    if entry is None:
-        return Cell("-")
-    known = results.cell(condition, agent, game) if condition else None
-    return Cell(entry.text, known.mean if known else None, entry.best, _paper(game, condition, agent) if beside else "")
-
-
-def _paper(game: str, condition: Condition | None, agent: str) -> str:
-    """The paper's cell, where it has one for these very conditions."""
-    if condition is None or (not condition.clean and condition.severity != "paper"):
+def _paper(game: str, condition: Condition, agent: str) -> str:
+    """The paper's score, where it has one for exactly this condition."""
+    if not condition.clean and condition.severity != "paper":
         return ""
     cell = paper_table().get((game, condition.shift, agent))
     return "" if cell is None else f"{cell.mean:g} ± {cell.std:g}{SUSPECT if cell.suspect else ''}"
 
 
-def _references(games: Sequence[str], scales: Mapping[str, Scale]) -> list[list[Cell]]:
-    """A random player and a human one (or the best possible), for the games for which they are known."""
+def _references(games: Sequence[str], scales: Mapping[str, Scale]) -> list[TableLine]:
+    """The scores of a random player and of a human (or the best possible score), for the games where they are known."""
     if not scales:
         return []
     top = " or ".join(sorted({known.top_name for known in scales.values()}))
@@ -121,8 +89,8 @@ def _references(games: Sequence[str], scales: Mapping[str, Scale]) -> list[list[
     return rows
 
 
-def _published(games: Sequence[str]) -> list[list[Cell]]:
-    """Low-data agents of others, for the games in which they were reported."""
+def _published(games: Sequence[str]) -> list[TableLine]:
+    """Published low-data agents, for the games in which they were reported."""
     scores = {g: reference_scores()[g].published for g in games if g in reference_scores()}
     names = dict.fromkeys(name for found in scores.values() for name in found)
     return [
@@ -132,26 +100,17 @@ def _published(games: Sequence[str]) -> list[list[Cell]]:
 
 
 def _known(x: float | None) -> Cell:
-    return Cell("-" if x is None else f"{round(x, 2):.7g}", x)
+    return Cell() if x is None else Cell(f"{round(x, 2):.7g}", x)
 
 
-def sheet_table(sheet: Sheet) -> Table:
-    """A table of `dsacc.analysis.sheets`, its names repeated so that lines can be sorted."""
-    lines = []
-    for group in sheet.groups:
-        first = group[0][0].text
-        for entries in group:
-            name = "clean" if first == "id" else first
-            figures = [Cell(e.text, _leading(e.text), e.best) for e in entries[sheet.names :]]
-            lines.append([Cell(name), Cell(shown(entries[1].text)), *figures])
-    return Table(sheet.title, [*map(capital, sheet.header)], lines, [], [*map(capital, sheet.notes)], sheet.names)
-
-
-def _leading(text: str) -> float | None:
-    try:
-        return float(text.split(" ")[0])
-    except ValueError:
-        return None
+def for_page(table: Table) -> Table:
+    """The table with agents as the paper writes them, and with `clean` for `id`."""
+    lines = [
+        [Cell("clean" if name.text == "id" else name.text), Cell(display_name(agent.text)), *figures]
+        for name, agent, *figures in table.lines
+    ]
+    header, notes = ([*map(with_display_names, texts)] for texts in (table.header, table.notes))
+    return replace(table, header=header, lines=lines, notes=notes)
 
 
 ENDS = (
@@ -169,7 +128,7 @@ ENDS = (
 
 def multiplier_table(study: Study) -> Table:
     """What the multiplier does, and what comes with it: means over the last tenth of training, ± between seeds. What an
-    agent does not have is left empty: a control without a constraint has an entropy and an error, and no λ."""
+    agent does not have is left empty: a control without a constraint has an entropy and an error, but no λ."""
     found: list[tuple[str, str, list[list[float]]]] = []
     for game in study.games:
         for agent in study.agents:
@@ -179,18 +138,19 @@ def multiplier_table(study: Study) -> Table:
     lines = []
     for game, agent, ends in found:
         cells = [_share(ends[i]) if " at " in ENDS[i][0] else _figure(ends[i]) for i in there]
-        lines.append([Cell(game), Cell(shown(agent)), *cells, Cell(str(max(map(len, ends))), max(map(len, ends)))])
+        seeds = max(map(len, ends))
+        lines.append([Cell(game), Cell(display_name(agent)), *cells, Cell(str(seeds), seeds)])
     held = dict.fromkeys((run.agent, x) for run in study.runs if (x := held_lambda(run)) is not None)
-    notes = [f"{shown(agent)}: λ is held at {x:g} and not solved." for agent, x in held]
+    notes = [f"{display_name(agent)}: λ is held at {x:g} and is not solved for." for agent, x in held]
     if any(len(values) > 1 for _, _, ends in found for values in ends):
         notes.append("± is the standard deviation between seeds (n - 1).")
     header = ["game", "agent", *(ENDS[i][0] for i in there), "seeds"]
-    return Table("What the multiplier does: means over the last tenth of training", header, lines, [], notes)
+    return Table("What the multiplier does: means over the last tenth of training", header, lines, notes=notes)
 
 
 def _figure(values: Sequence[float]) -> Cell:
     if not values:
-        return Cell("-")
+        return Cell()
     mean = float(np.mean(values))
     digits = 2 if mean == 0 else min(max(2 - math.floor(math.log10(abs(mean))), 0), 8)
     return Cell(f"{mean:.{digits}f}" + _spread(values, lambda x: f"{x:.{digits}f}"), mean)
@@ -198,7 +158,7 @@ def _figure(values: Sequence[float]) -> Cell:
 
 def _share(values: Sequence[float]) -> Cell:
     if not values:
-        return Cell("-")
+        return Cell()
     return Cell(f"{100 * np.mean(values):.0f}{_spread(values, lambda x: f'{100 * x:.0f}')} %", float(np.mean(values)))
 
 

@@ -1,34 +1,33 @@
-"""What the data do and do not show, in words. The rules are here, and nowhere else:
+"""What the data show and what they do not show, in words. These are the rules, all of them in this file:
 
 | what there is | what is said |
 | --- | --- |
 | no game that both played | no data |
 | neither beats a random player on the clean screen, in any game | no skill |
-| one seed in some game | one seed: a count of wins, and nothing about other seeds |
-| the 95 % interval of P(X > Y) holds 0.5 | not decided |
+| one seed in some game | one seed: how often it won, and nothing about other seeds |
+| the 95 % interval of P(X > Y) contains 0.5 | not decided |
 | it lies above (below) 0.5, fewer than ten seeds | a hint that X is better (worse): such intervals are too narrow |
 | it lies above (below) 0.5, ten seeds or more | X is better (worse) |
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dsacc.analysis.results import Condition, Results
+from dsacc.analysis.names import display_name
+from dsacc.analysis.results import Results
+from dsacc.analysis.rows import Condition
 from dsacc.analysis.statistics import Estimate
-from dsacc.analysis.summary import Summary, interval_note
-from dsacc.config import AGENTS
+from dsacc.analysis.summary import ENOUGH_SEEDS, Summary, interval_note
 from dsacc.system.text import listed
 
-ENOUGH = 10  # seeds a game, from which on an interval is taken at its word
 PAPER_STEPS = 1_000_000
-MANY = 10  # comparisons, from which on luck is spoken of
+MANY = 10  # comparisons: from here on the page warns of luck
 WORDS = {"id": "clean", None: "all together"}
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One comparison: how it is called in a word, and a sentence."""
+    """One comparison: its verdict in a word, and in a sentence."""
 
     condition: str
     agent: str
@@ -37,20 +36,9 @@ class Claim:
     estimate: Estimate | None
 
 
-def shown(agent: str) -> str:
-    """`DSAC-M`, `DSAC-M, no noise`; names that are not the paper's stay as they are."""
-    first, comma, rest = agent.partition(",")
-    return (first.upper() if first in AGENTS else first) + comma + rest
-
-
-def capital(text: str) -> str:
-    """Names of the paper's agents within a sentence, as the paper writes them."""
-    return re.sub(r"\bdsac(-mv|-m|-v)?\b", lambda name: name[0].upper(), text)
-
-
 def judge(agent: str, baseline: str, condition: str, estimate: Estimate | None, games: int, skill: bool) -> Claim:
     """The rules above, for one agent under one condition. `skill` is False only where neither of the two has any."""
-    x, y = shown(agent), shown(baseline)
+    x, y = display_name(agent), display_name(baseline)
     among = "in its game" if games == 1 else f"over {games} games"
     if estimate is None:
         return Claim(condition, agent, "no data", f"{x} and {y} have no game in common here.", None)
@@ -65,10 +53,10 @@ def judge(agent: str, baseline: str, condition: str, estimate: Estimate | None, 
         f"a run of {x} beats a run of {y} with probability {p:.2f}, 95 % interval {low:.2f} to {high:.2f}, {among}"
     )
     if low <= 0.5 <= high:
-        words = f"Not decided: {figures}. That holds 0.5: neither a difference nor its absence is shown."
+        words = f"Not decided: {figures}. That contains 0.5: neither a difference nor its absence is shown."
         return Claim(condition, agent, "not decided", words, estimate)
     side = "better" if low > 0.5 else "worse"
-    if estimate.seeds < ENOUGH:
+    if estimate.seeds < ENOUGH_SEEDS:
         words = f"A hint that {x} is {side}: {figures}. {estimate.seeds} seeds are too few to settle it."
         return Claim(condition, agent, f"hint: {side}", words, estimate)
     return Claim(condition, agent, side, f"{x} is {side}: {figures}.", estimate)
@@ -86,7 +74,7 @@ def _one_game(p: float, x: str, y: str) -> str:
 
 
 def claims(results: Results, summary: Summary) -> dict[str, list[Claim]]:
-    """For each agent but the baseline: a claim a condition, and one over all of them where there are several."""
+    """For each agent except the baseline: one claim per condition, and one over all of them where there are several."""
     asked: list[Condition | None] = [*results.conditions]
     asked += [None] if len(results.conditions) > 1 else []
     found: dict[str, list[Claim]] = {}
@@ -115,7 +103,7 @@ def _met(results: Results, summary: Summary, conditions: Sequence[Condition], ga
 
 
 def headline(agent: str, baseline: str, made: Iterable[Claim]) -> str:
-    """One sentence for an agent: what is said under which conditions."""
+    """One sentence about an agent: which verdict under which conditions."""
     groups: dict[str, list[str]] = {}
     for claim in made:
         if claim.condition != WORDS[None]:
@@ -131,23 +119,23 @@ def headline(agent: str, baseline: str, made: Iterable[Claim]) -> str:
         "no data": "nothing to compare",
     }
     parts = [f"{texts[word]} ({listed(groups[word])})" for word in texts if word in groups]
-    return f"{shown(agent)} against {shown(baseline)}: {'; '.join(parts)}."
+    return f"{display_name(agent)} against {display_name(baseline)}: {'; '.join(parts)}."
 
 
 def headlines(made: Mapping[str, Sequence[Claim]], baseline: str) -> list[str]:
-    """A sentence an agent; where three or more are undecided throughout, one for all of these, after the others."""
+    """One sentence per agent. Three or more agents without any decision share one sentence, after the others."""
     undecided = [agent for agent, cs in made.items() if {c.word for c in cs} == {"not decided"}]
     if len(undecided) < 3:
         undecided = []
     lines = [headline(agent, baseline, cs) for agent, cs in made.items() if agent not in undecided]
     if undecided:
-        names = "; ".join(map(shown, undecided))
-        lines.append(f"Not decided under any condition, against {shown(baseline)}: {names}.")
+        names = "; ".join(map(display_name, undecided))
+        lines.append(f"Not decided under any condition, against {display_name(baseline)}: {names}.")
     return lines
 
 
 def by_luck(made: Mapping[str, Sequence[Claim]]) -> list[str]:
-    """Many comparisons find something where there is nothing: one in twenty, at 95 %."""
+    """Among many comparisons some look decided where there is no difference: one in twenty, at 95 %."""
     count = sum(c.estimate is not None and c.estimate.low is not None for cs in made.values() for c in cs)
     if count < MANY:
         return []
@@ -158,8 +146,8 @@ def by_luck(made: Mapping[str, Sequence[Claim]]) -> list[str]:
 
 
 def limits(results: Results, summary: Summary, steps: Sequence[int], paper: bool) -> list[str]:
-    """What these data cannot show. `steps` are the lengths of training; `paper` says that its figures stand beside."""
-    counts = [len(cell.seeds) for (_, agent, _), cell in results.cells.items() if None not in cell.seeds]
+    """What these data cannot show. `steps` are the lengths of training; `paper`: the paper's figures are shown too."""
+    counts = [len(scores.seeds) for scores in results.scores.values() if None not in scores.seeds]
     fewest = min(counts, default=0)
     notes = []
     if fewest == 1:
@@ -167,23 +155,23 @@ def limits(results: Results, summary: Summary, steps: Sequence[int], paper: bool
     elif fewest and (note := interval_note(fewest, len(results.games))):
         notes.append(note)
     if fewest > 1:
-        notes.append("An interval speaks of other seeds of the same games: not of other games, nor of other weather.")
+        notes.append("An interval is about other seeds of the same games, not about other games or other weather.")
     for agent, games in summary.no_skill.items():
-        if agent in (name for _, name, _ in results.cells):
-            where = "any of its games" if len(games) == len(results.games) > 1 else listed(games)
-            notes.append(
-                f"{shown(agent)} does not beat a random player in {where}, clean: no skill for a shift to take."
-            )
+        where = "any of its games" if len(games) == len(results.games) > 1 else listed(games)
+        name = display_name(agent)
+        notes.append(
+            f"{name} does not beat a random player in {where}, clean: it has no skill that a shift could take."
+        )
     if paper and steps and max(steps) != PAPER_STEPS:
         notes.append(
-            f"The paper's agents were trained for {PAPER_STEPS:,} steps, these for {max(steps):,}: the figures stand "
-            "beside each other and do not test each other."
+            f"The paper's agents were trained for {PAPER_STEPS:,} steps, these for {max(steps):,}. The figures are "
+            "shown side by side, and neither confirms nor refutes the other."
         )
     return notes
 
 
 def disagreements(by_policy: dict[str, dict[str, list[Claim]]]) -> list[str]:
-    """Where the ways of playing lead to different words: a reader who looks at one must know."""
+    """Where greedy and sampled actions lead to different verdicts, which a reader of only one of them must know."""
     if len(by_policy) < 2:
         return []
     notes = []
@@ -194,6 +182,6 @@ def disagreements(by_policy: dict[str, dict[str, list[Claim]]]) -> list[str]:
             for c in made:
                 there = words.get((agent, c.condition))
                 if there is not None and there != c.word:
-                    about = f"{shown(agent)}, {c.condition}"
-                    notes.append(f"{about}: “{c.word}” with {one} actions, “{there}” with {other} ones.")
+                    about = f"{display_name(agent)}, {c.condition}"
+                    notes.append(f"{about}: “{c.word}” with {one} actions, “{there}” with {other} actions.")
     return notes

@@ -12,7 +12,7 @@ from dsacc.config import AGENTS
 from dsacc.envs import Observations, action_names, env_name, make_env
 from dsacc.errors import ConfigError, EnvError
 from dsacc.play.adapters import Player, as_player
-from dsacc.play.rollout import BATCH, Game, Job, conditions_of
+from dsacc.play.rollout import BATCH, Episode, Game, conditions_of
 from dsacc.play.store import Trial
 from dsacc.shifts import Severity
 from dsacc.shifts.layout import Layout
@@ -158,7 +158,7 @@ class _Show:
         """One frame per step until all games are over; the last frame of each episode is held for a while."""
         for episode in range(episodes):
             for i, game in enumerate(self.games):
-                game.begin(Job(i, episode))
+                game.begin(Episode(i, episode))
             drawn: dict[int, Array] = {}  # the panels, by game
             running = list(range(len(self.games)))
             while running:

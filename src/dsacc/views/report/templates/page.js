@@ -1,5 +1,5 @@
 "use strict";
-// Tables can be sorted; without this script they are plain tables. A third press brings the first order back.
+// Tables can be sorted. A third press brings the first order back. Without this script they cannot be sorted.
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0];
   const original = [...body.rows];
@@ -42,8 +42,8 @@ for (const table of document.querySelectorAll("table.sortable")) {
 addEventListener("beforeprint", () => {
   for (const part of document.querySelectorAll("details")) part.open = true;
 });
-// Along a figure of training the values can be read: with a mouse, a finger or the arrow keys. It is a slider for who
-// hears the page, and nothing without this script.
+// The values along a figure of training can be read with a mouse, a finger or the arrow keys. For a screen reader this
+// is a slider. Without this script there is none.
 const written = (value) => value === null || value === undefined ? "–" : value.toLocaleString("en", { maximumSignificantDigits: 4 });
 const part = (kind, parent, text = "") => {
   const element = document.createElement("span");

@@ -1,4 +1,4 @@
-"""How to do it again: the exact commands, the settings, the versions, the hours."""
+"""How to reproduce a study: the exact commands, settings and versions, and the hours it takes."""
 
 import shlex
 from collections.abc import Sequence
@@ -6,16 +6,17 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
+from dsacc.analysis.names import in_shift_order
 from dsacc.config import PRESETS, Config, field_type, make_config
 from dsacc.errors import BadInput
 from dsacc.experiments.grids import builtin_names, load_plan
 from dsacc.system.text import printable
-from dsacc.views.report.data import RunData, Study, in_order
+from dsacc.views.report.study import RunData, Study
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A field of Config, with what the runs have in it: a value that all share, or one for each group of agents."""
+    """A field of Config with the value that all runs share, or with one value per group of agents."""
 
     name: str
     help: str
@@ -23,8 +24,8 @@ class Setting:
 
 
 def train_command(run: RunData) -> str | None:
-    """`dsacc train` with the nearest preset and everything that differs from it; None where the settings are not all
-    there, or not ones that this dsacc would take."""
+    """`dsacc train` with the nearest preset and everything that differs from it. None where settings are missing, or
+    where this version of dsacc does not accept them."""
     known = {f.name for f in fields(Config)}
     try:
         config = Config(**{k: v for k, v in run.config.items() if k in known})
@@ -54,19 +55,19 @@ def _option(name: str, value: Any) -> list[str]:
 
 
 def test_commands(study: Study) -> list[str]:
-    """`dsacc evaluate` for each way in which agents were tested."""
+    """One `dsacc evaluate` for each way in which the agents were tested."""
     kinds: dict[tuple[Any, ...], dict[str, dict[Any, None]]] = {}
     for row in study.rows:
-        if row.get("train_seed") is None:
+        if row.train_seed is None:
             continue
-        how = (row["mode"] or "independent", len(row["returns"]), row["eval_seed"])
+        how = (row.mode or "independent", len(row.returns), row.eval_seed)
         kind = kinds.setdefault(how, {"shifts": {}, "severity": {}, "policy": {}})
-        kind["shifts"][row["shift"]] = kind["policy"][row["policy"]] = None
-        if row["severity"] is not None:
-            kind["severity"][str(row["severity"])] = None
+        kind["shifts"][row.shift] = kind["policy"][row.policy] = None
+        if row.severity is not None:
+            kind["severity"][str(row.severity)] = None
     commands = []
     for (mode, episodes, seed), kind in kinds.items():
-        words = ["--shifts", *in_order(kind["shifts"])]
+        words = ["--shifts", *in_shift_order(kind["shifts"])]
         words += ["--severity", *kind["severity"]] if kind["severity"] else []
         words += ["--mode", mode, "--episodes", str(episodes), "--policy", *kind["policy"], "--seed", str(seed or 0)]
         commands.append("dsacc evaluate runs/* " + shlex.join(words))
@@ -74,7 +75,7 @@ def test_commands(study: Study) -> list[str]:
 
 
 def grid_command(study: Study) -> str | None:
-    """`dsacc experiment NAME`, where the plan is one that comes with dsacc, to the last run."""
+    """`dsacc experiment NAME`, where the plan is exactly one of those that come with dsacc."""
     if not study.planned or study.name not in builtin_names():
         return None
     with suppress(BadInput):
@@ -85,7 +86,7 @@ def grid_command(study: Study) -> str | None:
 
 
 def settings(runs: Sequence[RunData]) -> list[Setting]:
-    """Every setting; where runs differ, which agents have which value."""
+    """Every setting and its value, or which agents have which value where runs differ."""
     found = []
     with_config = [run for run in runs if run.config]
     for f in fields(Config):
@@ -107,7 +108,7 @@ def _value(f: Any, value: Any) -> str:
 
 
 def versions(runs: Sequence[RunData]) -> list[tuple[str, str]]:
-    """Name and version, all of them where runs differ."""
+    """Name and version, or all versions where runs differ."""
     found: dict[str, dict[str, None]] = {}
     for run in runs:
         for name, version in run.versions.items():

@@ -1,18 +1,18 @@
-"""What an earlier page left is taken away; what anyone else left is not."""
+"""Files of an earlier page are removed; files of anybody else are not."""
 
 import hashlib
 import json
 
 import pytest
 
-from dsacc.views.report.beside import Beside
+from dsacc.views.report.attachments import Attachments
 
 
 def page(path, **files):
-    beside = Beside(path)
+    attachments = Attachments(path)
     for name, text in files.items():
-        beside.write(f"figures/{name}.svg", text.encode())
-    beside.settle()
+        attachments.write(f"figures/{name}.svg", text.encode())
+    attachments.settle()
 
 
 def names(path):
@@ -39,9 +39,9 @@ def test_a_users_own_file_and_one_that_was_changed_stay(tmp_path):
 def test_an_adopted_file_is_the_pages(tmp_path):
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "weather.png").write_bytes(b"rain")
-    beside = Beside(tmp_path)
-    beside.adopt("figures/weather.png")
-    beside.settle()
+    attachments = Attachments(tmp_path)
+    attachments.adopt("figures/weather.png")
+    attachments.settle()
     page(tmp_path, a="1")
     assert names(tmp_path) == ["a.svg"]
 

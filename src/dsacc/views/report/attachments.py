@@ -1,5 +1,5 @@
-"""The folder beside a page. A list of what was written is kept in it, so that the next page can take away what it no
-longer has, and nothing that is not a page's."""
+"""The folder of files beside a page. It holds a list of the files that the page wrote. The next page removes those that
+it no longer has, and never removes a file of anybody else."""
 
 import hashlib
 import json
@@ -8,11 +8,11 @@ from pathlib import Path
 from dsacc.system.files import write_atomically
 
 LIST = "manifest.json"
-ROOMS = ("figures", "tables")
+FOLDERS = ("figures", "tables")
 
 
-class Beside:
-    """Files that belong to a page. `write` and `adopt` them, then `settle`."""
+class Attachments:
+    """Files that belong to a page. First `write` and `adopt` them, then `settle`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -23,11 +23,11 @@ class Beside:
         self._made[name] = _hash(data)
 
     def adopt(self, name: str) -> None:
-        """A file that someone else has written here for the page."""
+        """Take over a file that other code has written here for the page."""
         self._made[name] = _hash((self.path / name).read_bytes())
 
     def settle(self) -> None:
-        """Remove what an earlier page wrote and this one did not, unless it was changed since; keep the new list."""
+        """Remove what an earlier page wrote and this one did not, unless it has been changed. Then write the list."""
         for name, written in self._earlier().items():
             path = self.path / name
             if name not in self._made and self._is_own(name) and _hash(path.read_bytes()) == written:
@@ -35,7 +35,7 @@ class Beside:
         write_atomically(self.path / LIST, (json.dumps(self._made, indent=1, sort_keys=True) + "\n").encode())
 
     def _earlier(self) -> dict[str, str]:
-        """The list of the page before; a damaged one is none, and then nothing is removed."""
+        """The list of the earlier page. A damaged list counts as empty, and then nothing is removed."""
         try:
             content = json.loads((self.path / LIST).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):
@@ -44,11 +44,12 @@ class Beside:
         return {name: written for name, written in found.items() if isinstance(written, str)}
 
     def _is_own(self, name: str) -> bool:
-        """A plain file in one of our rooms: the list may come from anyone, and leads nowhere else."""
-        room, _, file = name.partition("/")
-        if room not in ROOMS or Path(file).name != file or file in ("", ".", "..") or "\0" in file or "\\" in file:
+        """Whether it is a regular file in one of our folders. The list may come from anyone, so no other path in it is
+        followed."""
+        folder, _, file = name.partition("/")
+        if folder not in FOLDERS or Path(file).name != file or file in ("", ".", "..") or "\0" in file or "\\" in file:
             return False
-        path = self.path / room / file
+        path = self.path / folder / file
         return path.is_file() and not path.is_symlink() and not path.parent.is_symlink()
 
 
