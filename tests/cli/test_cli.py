@@ -6,7 +6,7 @@ import sys
 
 import gymnasium
 import pytest
-from mistakes import assert_refused
+from helpers.mistakes import assert_refused
 
 from dsacc.cli import COMMANDS, main
 
