@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands_check import prose_problems, python_problems, shell_problems
-from documents import ROOT, Block, blocks, documents
+from helpers.commands_check import prose_problems, python_problems, shell_problems
+from helpers.documents import ROOT, Block, blocks, documents
 
 from dsacc import DSAC, make_env
 from dsacc.experiments.grids import load_plan

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from documents import ROOT, anchors, problems
+from helpers.documents import ROOT, anchors, problems
 
 
 @pytest.fixture(scope="module")

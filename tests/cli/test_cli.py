@@ -7,7 +7,7 @@ from typing import get_args
 
 import gymnasium
 import pytest
-from mistakes import assert_refused
+from helpers.mistakes import assert_refused
 
 from dsacc.analysis.formats import Format
 from dsacc.cli import COMMANDS, build_parser, main

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from grids import tiny_grid
+from helpers.grids import tiny_grid
 
 from dsacc.cli import main
 from dsacc.errors import ConfigError, DsaccError

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from grids import tiny_grid
+from helpers.grids import tiny_grid
 
 pytest.importorskip("ray")
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from helpers.replay_player import ENDS, HEIGHT, WIDTH, number_of, picture, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replay_player import ENDS, HEIGHT, WIDTH, number_of, picture, play
 
 from dsacc.agent.observation import ObservationSpec
 from dsacc.errors import ConfigError, EnvError

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from gymnasium import wrappers
-from pictures import LAYOUTS, H, Pictures, W, pictures_of, play
+from helpers.pictures import LAYOUTS, H, Pictures, W, pictures_of, play
 
 from dsacc import Shift, make_env
 from dsacc.envs import frame_stack

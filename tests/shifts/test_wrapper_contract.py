@@ -6,7 +6,7 @@ import pytest
 import torch
 from gymnasium import spaces, wrappers
 from gymnasium.utils.env_checker import check_env
-from pictures import LAYOUTS, H, Pictures, W, pictures_of, play
+from helpers.pictures import LAYOUTS, H, Pictures, W, pictures_of, play
 from probes import TwoStateChain
 
 import dsacc

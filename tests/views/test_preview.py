@@ -5,7 +5,7 @@ import inspect
 import cv2
 import numpy as np
 import pytest
-from mistakes import assert_refused
+from helpers.mistakes import assert_refused
 
 from dsacc import Shift, make_env
 from dsacc.cli import build_parser, main

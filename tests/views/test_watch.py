@@ -12,7 +12,7 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
-from mistakes import assert_refused
+from helpers.mistakes import assert_refused
 from PIL import Image
 
 from dsacc import DSAC, evaluate

@@ -4,9 +4,9 @@ import json
 import re
 
 import pytest
-from browser import Browser, find_chromium
+from helpers.browser import Browser, find_chromium
+from helpers.studies import synthetic_study
 from PIL import Image
-from studies import synthetic_study
 
 from dsacc.views.report import gallery, write_report
 

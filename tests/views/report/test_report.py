@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from helpers.studies import NINE, THREE, synthetic_study
 from PIL import Image
-from studies import NINE, THREE, synthetic_study
 
 from dsacc.analysis.names import display_name
 from dsacc.analysis.results import collect

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, get_type_hints
 
-from documents import ROOT
+from helpers.documents import ROOT
 
 from dsacc.cli import build_parser
 from dsacc.config import AGENTS, Config, make_config
