@@ -166,29 +166,11 @@ def _markdown_text(text: str) -> str:
 # --- latex -----------------------------------------------------------------------------------------------------------
 
 _LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "±": r"$\pm$",
-    NO_SKILL: r"$^\dagger$",
-    "‡": r"$^\ddagger$",
-    "λ": r"$\lambda$",
-    "μ": r"$\mu$",
-    "φ": r"$\phi$",
-    "θ": r"$\theta$",
-    "ε": r"$\epsilon$",
-    "₂": r"$_2$",
-}
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", "±": r"$\pm$", NO_SKILL: r"$^\dagger$", "‡": r"$^\ddagger$", "λ": r"$\lambda$", "μ": r"$\mu$",
+    "φ": r"$\phi$", "θ": r"$\theta$", "ε": r"$\epsilon$", "₂": r"$_2$",
+}  # fmt: skip
 
 
 def _latex(tables: Sequence[Table], notes: Sequence[str], repeat: bool = False) -> str:
