@@ -34,6 +34,7 @@ ALL = "*"  # the module's __all__, or what it defines without an underscore
 MODULES: dict[str, str] = {
     "dsacc": ALL,
     "dsacc.config": "Config make_config agent_name",
+    "dsacc.envs.protocol": ALL,
     "dsacc.envs.atari": "Atari",
     "dsacc.envs.catch": "Catch",
     "dsacc.shifts": ALL,
@@ -56,7 +57,9 @@ MODULES: dict[str, str] = {
     "dsacc.experiments.grids": "load_plan builtin_names Overrides",
     "dsacc.experiments.plan": "Plan Run Tests read_plan write_plan",
     "dsacc.experiments.driver": "run_experiment",
-    "dsacc.experiments.backends": "find_backend Backend Outcome Options",
+    "dsacc.experiments.scheduler": "Outcome",
+    "dsacc.experiments.backends.base": "Backend Attempt Ending",
+    "dsacc.experiments.backends.registry": "find_backend",
     "dsacc.experiments.backends.local": "Local",
     "dsacc.experiments.backends.ray": "OnRay",
     "dsacc.experiments.backends.slurm": "OnSlurm",

@@ -62,7 +62,7 @@ def _progress(plan: Plan, out: Path, console: Console) -> Iterator[Callable[[], 
     yield print_lines
 
 
-def _rows(run: Path) -> list[Row]:
+def _rows(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
