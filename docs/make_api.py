@@ -66,7 +66,23 @@ MODULES: dict[str, str] = {
     "dsacc.experiments.status": "read_standings Standing",
     "dsacc.errors": ALL,
 }
-ELSEWHERE = {"reset", "step", "render", "act", "check_fits", "execute"}  # explained by Gymnasium, Player or Backend
+ELSEWHERE = set(
+    [
+        "reset",
+        "step",
+        "render",
+        "act",
+        "check_fits",
+        "open",
+        "submit",
+        "poll",
+        "cancel",
+        "adopt",
+        "stays",
+        "refusal",
+        "room",
+    ]
+)  # Gymnasium, Player, Backend
 
 Definition = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
 
