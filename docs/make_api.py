@@ -66,23 +66,9 @@ MODULES: dict[str, str] = {
     "dsacc.experiments.status": "read_standings Standing",
     "dsacc.errors": ALL,
 }
-ELSEWHERE = set(
-    [
-        "reset",
-        "step",
-        "render",
-        "act",
-        "check_fits",
-        "open",
-        "submit",
-        "poll",
-        "cancel",
-        "adopt",
-        "stays",
-        "refusal",
-        "room",
-    ]
-)  # Gymnasium, Player, Backend
+# Explained by Gymnasium, Player or Backend.
+ELSEWHERE = {"reset", "step", "render", "act", "check_fits"}
+ELSEWHERE |= {"open", "submit", "poll", "cancel", "adopt", "stays", "refusal", "room"}
 
 Definition = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
 
