@@ -224,7 +224,7 @@ def width_of(picture, colour, panel, row):
 
 def test_bars_are_as_long_as_the_probabilities_and_lambda_as_its_mean():
     one = readout(
-        surrogate_A=np.array([1.0, 0.0]), q_A=np.array([1.0, -2.0]), alpha=0.5, lambda_KN=(("mean", np.array([0, 1])),)
+        surrogate_A=np.array([1.0, 0.0]), q_A=np.array([1.0, -2.0]), alpha=0.5, lambda_KN=(("λ₁", np.array([0, 1])),)
     )
     panel, picture = drawn(one)
     for row, (actor, critic) in enumerate([(0.25, 1.0), (0.75, 0.0)]):
@@ -275,7 +275,7 @@ def test_the_mind_of_each_player_is_read_as_far_as_it_is_known(catcher):
     _, read = reader_of(OwnPlayer(catcher))
     own = read(seen)[1]
     assert own.policy_A.sum() == pytest.approx(1)
-    assert own.lambda_KN[0][0] == "mean"
+    assert own.lambda_KN[0][0] == "λ₁"
     assert len(own.lambda_KN[0][1]) == DRAWS
     assert len({*own.lambda_KN[0][1]}) > 1
     _, read = reader_of(BlindPlayer(OwnPlayer(catcher)))

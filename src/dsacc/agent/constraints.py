@@ -51,6 +51,11 @@ class Constraint:
         """`λ₁`, `λ₂`."""
         return f"λ{chr(ord('₀') + self.order)}"
 
+    @property
+    def title(self) -> str:
+        """The multiplier in tables and figures: `λ` for the first, `λ₂ (variance)`."""
+        return "λ" if self.order == 1 else f"{self.symbol} ({self.name})"
+
     def key(self, quantity: str, alone: bool) -> str:
         """The name of one of its metrics. The mean's multiplier is `lambda` where it is the only one, else `lambda_1`;
         the variance's is `lambda_2` always, because its units are others."""

@@ -1,8 +1,9 @@
 """Progress of a run: a live bar on a terminal, plain lines elsewhere."""
 
+import re
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from rich.console import Console, RenderableType
@@ -11,12 +12,12 @@ from rich.text import Text
 
 from dsacc.system.text import readable
 
-SHOWN = ("return", "entropy", "alpha", "lambda", "lambda_1", "lambda_2")
+SHOWN = re.compile(r"return|entropy|alpha|lambda(_\d)?")  # the figures worth watching
 
 
-def describe(row: Mapping[str, Any], shown: Sequence[str] = SHOWN) -> str:
-    """`return 132.4  entropy 0.41  alpha 0.12  lambda 0.30`: the figures worth watching that the row has."""
-    return "  ".join(f"{name} {readable(row[name])}" for name in shown if row.get(name) is not None)
+def describe(row: Mapping[str, Any]) -> str:
+    """`return 132.4  alpha 0.12  entropy 0.41  lambda 0.30`: the figures worth watching that the row has."""
+    return "  ".join(f"{k} {readable(v)}" for k, v in row.items() if v is not None and SHOWN.fullmatch(k))
 
 
 class Watcher(Protocol):

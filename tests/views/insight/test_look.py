@@ -134,7 +134,7 @@ def test_lambda_is_the_one_that_the_update_uses(constraint, perturbation, monkey
     monkeypatch.setattr(learner_module, "constraint_terms", spy)
     monkeypatch.setattr(model.learner, "update", lambda *args: rows.append(update(*args)) or rows[-1])
     model.learn(30)
-    names = ["lambda_1", "lambda_2"] if constraint == "both" else ["lambda"]
+    names = {"mean": ["lambda"], "variance": ["lambda_2"], "both": ["lambda_1", "lambda_2"]}[constraint]
     assert calls
     for (q_BA, pi_BA, alpha, noise), row in zip(calls, rows, strict=True):
         insight = understand(model.config, q_BA, pi_BA, alpha, noise)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
-from dsacc.agent.constraints import noise_shape
+from dsacc.agent.constraints import constraints_of, noise_shape
 from dsacc.dsac import DSAC
 from dsacc.envs import action_names, make_env
 from dsacc.errors import ConfigError
@@ -81,8 +81,9 @@ def clip_figure_data(
     """
     model = source if isinstance(source, DSAC) else DSAC.load(source)
     c = model.config
-    if c.constraint not in ("mean", "variance") or c.fixed_lambda is not None:
-        what = "a fixed lambda" if c.fixed_lambda is not None else "two" if c.constraint == "both" else "no constraint"
+    chosen = constraints_of(c.constraint)
+    if len(chosen) != 1 or c.fixed_lambda is not None:
+        what = "a fixed lambda" if c.fixed_lambda is not None else "two" if chosen else "no constraint"
         raise ConfigError(f"the clip figure needs an agent with one multiplier that is solved; {c.agent} has {what}")
     if steps < 1 or draws < 1:
         raise ConfigError(f"steps and draws must be at least 1, not {steps} and {draws}")
@@ -99,8 +100,8 @@ def clip_figure_data(
         for i in range(0, steps, BATCH)
     ]
     groups = {name: np.concatenate([_facts(x)[name] for x in looks]) for name in _facts(looks[0])}
-    verdict, chosen = _choose(groups)
-    state, draw = divmod(chosen, draws)
+    verdict, pair = _choose(groups)
+    state, draw = divmod(pair, draws)
     drawn = noise_SD[state, draw]
     one = look(model, observations[state], noise=drawn[None])
     assert one.kept is not None
@@ -116,7 +117,7 @@ def clip_figure_data(
         train_step=model.step,
         seed=seed,
         game_step=state,
-        constraint=c.constraint,
+        constraint=chosen[0].name,
         actions=names,
         best=int(one.best_B[0]),
         alpha=one.alpha,
@@ -219,7 +220,7 @@ def draw_clip(data: ClipData, axes: "Sequence[Axes] | None" = None) -> "Figure":
     above.set_ylim(floor, data.q.max() + 0.35 * spread)
     above.text(data.best, data.q[data.best] + 0.12 * spread, "best", ha="center", color=VALUES, fontsize=9)
     above.set_ylabel("Q")
-    symbol = "λ₁" if data.constraint == "mean" else "λ₂"
+    symbol = constraints_of(data.constraint)[0].symbol
     bars = (
         (-0.2, data.clipped, data.kept_clipped, CLIPPED, "", f"clipped, {symbol} = {data.lam:.2f}"),
         (0.2, data.unclipped, data.kept_unclipped, UNCLIPPED, "///", f"not clipped, {symbol} = {_root(data.root)}"),

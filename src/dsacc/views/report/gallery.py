@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dsacc.agent.constraints import ALL
 from dsacc.analysis.rows import Condition
 from dsacc.errors import DsaccError
 from dsacc.shifts import find_kind
@@ -85,9 +86,8 @@ def clip_of(run: Path) -> tuple[Any, str]:
 
 
 def clip_drawing(study: Study, clip: Clip, notes: list[str]) -> tuple[Drawing, str] | None:
-    """From the first finished run that has such a state to show. Runs with a mean constraint come first, then those
-    with a variance constraint."""
-    wanted = [r for kind in ("mean", "variance") for r in study.runs if r.config.get("constraint") == kind]
+    """From the first finished run with one constraint that has such a state to show, in the order of constraints."""
+    wanted = [r for c in ALL for r in study.runs if r.config.get("constraint") == c.name]
     why = ""
     for run in [r for r in wanted if r.state == "finished" and ":" not in str(r.config.get("env"))][:TRIES]:
         try:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dsacc.agent.constraints import ALL
 from dsacc.analysis.names import display_name
 from dsacc.analysis.references import scale
 from dsacc.system.text import readable
@@ -16,17 +17,29 @@ from dsacc.views.report.study import Study
 
 STRETCHES = 100  # of a thin line: two points per stretch are more than the width of a figure shows
 READ = 100  # steps at which the values of a figure can be read in the page; the CSV file has all steps
-DIAGNOSTICS = (
+SHARES = {
+    "lambda": "{}, mean over states",
+    "lower": "Share of states with {} at 0",
+    "upper": "Share of states with {} at 1",
+}
+QUANTITIES = {"lambda": "lambda", "lower": "lambda_at_lower", "upper": "lambda_at_upper"}  # by the name of the figure
+
+
+def _of_multipliers(*figures: str) -> list[tuple[str, str, tuple[str, ...]]]:
+    return [
+        (f"{figure}{'' if c.order == 1 else c.order}", SHARES[figure].format(c.title), c.keys(QUANTITIES[figure]))
+        for figure in figures
+        for c in ALL
+    ]
+
+
+DIAGNOSTICS: list[tuple[str, str, tuple[str, ...]]] = [
     ("error", "Expected-value error |E_φ[Q] - μ_θ|", ("expected_error",)),
-    ("lambda", "λ, mean over states", ("lambda", "lambda_1")),
-    ("lambda2", "λ₂ (variance), mean over states", ("lambda_2",)),
+    *_of_multipliers("lambda"),
     ("entropy", "Entropy of the policy", ("entropy",)),
     ("q", "Q, mean over states and actions", ("q_mean",)),
-    ("lower", "Share of states with λ at 0", ("lambda_at_lower", "lambda_at_lower_1")),
-    ("upper", "Share of states with λ at 1", ("lambda_at_upper", "lambda_at_upper_1")),
-)
-WHOLE = ("lambda", "lower", "upper")  # drawn from 0 to 1, the bounds: closer in, a flat line would look like a change
-SHARES = (("lambda", "lambda_1"), ("lambda_at_lower", "lambda_at_lower_1"), ("lambda_at_upper", "lambda_at_upper_1"))
+    *_of_multipliers("lower", "upper"),
+]
 
 
 def learning_figures(study: Study, styles: Styles, slugs: Mapping[str, str]) -> dict[str, Drawing]:
@@ -60,9 +73,16 @@ def diagnostic_figures(study: Study, styles: Styles, slugs: Mapping[str, str]) -
         drawn = []
         for key, title, keys in DIAGNOSTICS:
             if found := curves(study.runs, study.agents, game, *keys):
-                bounds = (-0.02, 1.02) if key in WHOLE else None
+                # λ is drawn from 0 to 1, its bounds: closer in, a flat line would look like a change.
+                bounds = (-0.02, 1.02) if key.startswith(tuple(QUANTITIES)) else None
                 drawn.append(training_figure(f"{key}-{slug}", title, found, styles, bounds=bounds))
-        ends = {a: [at_the_end(study.runs, a, game, *keys) for keys in SHARES] for a in study.agents}
+        ends = {
+            display_name(agent) + ("" if c.order == 1 else f" {c.symbol}"): [
+                at_the_end(study.runs, agent, game, *c.keys(quantity)) for quantity in QUANTITIES.values()
+            ]
+            for agent in study.agents
+            for c in ALL
+        }
         means = {a: [float(np.mean(x)) for x in xs] for a, xs in ends.items() if all(xs)}
         if means:
             drawn.append(multiplier_figure(f"multiplier-{slug}", "λ in the last tenth of training", means))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dsacc.agent.constraints import with_current_keys
 from dsacc.analysis.names import in_agent_order
 from dsacc.analysis.references import game_name
 from dsacc.analysis.rows import Row, final_rows, is_whole, parse_rows
@@ -172,7 +173,7 @@ def _run(standing: Standing, path: Path, planned: dict[str, Any], notes: list[st
         error=printable(standing.error) if standing.error else None,
         config=config,
         versions={printable(k): printable(v, 80) for k, v in {**versions, **runtime}.items()},
-        metrics=metrics,
+        metrics=[with_current_keys(config.get("constraint"), row) for row in metrics],
         seconds=total_seconds(read_numbers(path / "timing.jsonl")[0]),
         rows=tested,
         checks=[row for row in found if row.step is not None],

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dsacc.agent.constraints import ALL
 from dsacc.analysis.names import display_name, with_display_names
 from dsacc.analysis.references import Scale, paper_table, reference_scores
 from dsacc.analysis.results import Results
@@ -113,17 +114,14 @@ def for_page(table: Table) -> Table:
     return replace(table, header=header, lines=lines, notes=notes)
 
 
-ENDS = (
+_BOUNDS = (("", "lambda"), (" at 0", "lambda_at_lower"), (" at 1", "lambda_at_upper"))
+ENDS: list[tuple[str, tuple[str, ...]]] = [
     ("|E_φ[Q] - μ_θ|", ("expected_error",)),
-    ("λ", ("lambda", "lambda_1")),
-    ("λ at 0", ("lambda_at_lower", "lambda_at_lower_1")),
-    ("λ at 1", ("lambda_at_upper", "lambda_at_upper_1")),
-    ("λ₂", ("lambda_2",)),
-    ("λ₂ at 0", ("lambda_at_lower_2",)),
-    ("λ₂ at 1", ("lambda_at_upper_2",)),
+    *(((c.symbol if c.order > 1 else "λ") + end, c.keys(quantity)) for c in ALL for end, quantity in _BOUNDS),
     ("entropy", ("entropy",)),
     ("Q", ("q_mean",)),
-)
+]
+_OPTIONAL = tuple(c.symbol for c in ALL if c.order > 1)  # columns that are left out where no run has them
 
 
 def multiplier_table(study: Study) -> Table:
@@ -134,7 +132,9 @@ def multiplier_table(study: Study) -> Table:
         for agent in study.agents:
             ends = [at_the_end(study.runs, agent, game, *keys) for _, keys in ENDS]
             found += [(game, agent, ends)] if any(ends) else []
-    there = [i for i, (name, _) in enumerate(ENDS) if "₂" not in name or any(ends[i] for _, _, ends in found)]
+    there = [
+        i for i, (name, _) in enumerate(ENDS) if not name.startswith(_OPTIONAL) or any(ends[i] for *_, ends in found)
+    ]
     lines = []
     for game, agent, ends in found:
         cells = [_share(ends[i]) if " at " in ENDS[i][0] else _figure(ends[i]) for i in there]

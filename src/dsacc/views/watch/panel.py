@@ -34,7 +34,6 @@ ROW = (18, 40)  # height of an action's row, smallest and largest
 LAMBDA = 52  # height of a multiplier
 VIEW = 84  # side of what the agent sees, at most; twice that if the actions leave room
 ROOMY = 32  # height of an action's row that must then be left
-SYMBOLS = {"mean": "λ₁", "variance": "λ₂"}
 
 
 @dataclass(frozen=True)
@@ -125,8 +124,8 @@ class Panel:
         write(out, f"step {moment.step:,}", right, HEADER / 2 + 1, 14, GREY, at=1)
         write(out, f"score {_score(moment.score)}", right - 84, HEADER / 2, 18, bold=True, at=1)
         self._draw_actions(out, moment)
-        for k, (name, values_N) in enumerate(moment.readout.lambda_KN):
-            self._draw_lambda(out, self.lambda_at + LAMBDA * k, SYMBOLS[name], values_N)
+        for k, (symbol, values_N) in enumerate(moment.readout.lambda_KN):
+            self._draw_lambda(out, self.lambda_at + LAMBDA * k, symbol, values_N)
         return out
 
     def _draw_actions(self, out: Array, moment: Moment) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dsacc.agent.constraints import noise_shape
+from dsacc.agent.constraints import constraints_of, noise_shape
 from dsacc.dsac import DSAC
 from dsacc.maths import boltzmann
 from dsacc.play.adapters import BlindPlayer, CallablePlayer, OnnxPlayer, OwnPlayer, Player, RandomPlayer, SB3Player
@@ -58,8 +58,7 @@ def _dsac_reader(model: DSAC) -> Reader:
     draws = 1 if c.perturbation == "none" or c.fixed_lambda is not None else DRAWS
     shape = noise_shape(c, 1, model.learner.actions)[1:]
     noise = np.random.default_rng(0).standard_normal((draws, *shape))
-
-    names = ("mean", "variance") if c.constraint == "both" else (c.constraint,) if c.constraint else ()
+    chosen = constraints_of(c.constraint)
 
     def read(seen: Array) -> list[Readout]:
         q_BA, pi_BA, alpha = consult(model, seen)
@@ -71,7 +70,7 @@ def _dsac_reader(model: DSAC) -> Reader:
                 surrogate_BA[b].numpy(),
                 q_BA[b].numpy(),
                 float(alpha),
-                tuple((name, lambda_BNK[b, :, k]) for k, name in enumerate(names)),
+                tuple((x.symbol, lambda_BNK[b, :, k]) for k, x in enumerate(chosen)),
             )
             for b in range(len(seen))
         ]
