@@ -19,6 +19,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from helpers.checkpoints import newest_intact
+
 from dsacc.errors import BadInput, DsaccError
 from dsacc.runs import Checkpoints, read_model
 from dsacc.runs.checkpoint import _sealed
@@ -69,7 +72,7 @@ def sentence(done: subprocess.CompletedProcess, code: int = 2) -> bool:
 
 def damaged_files(whole: Path, work: Path) -> None:
     """Each file of the newest checkpoint, cut short and with flipped bytes: never read as if it were whole."""
-    newest = Checkpoints(whole).newest()
+    newest = newest_intact(whole)
     assert newest is not None
     folder = f"checkpoints/step-{newest.manifest.step}"
     names = [f"{folder}/{n}" for n in ("agent.safetensors", "trainer.safetensors", "manifest.json")]
@@ -87,7 +90,7 @@ def damaged_files(whole: Path, work: Path) -> None:
             changes.append(data[:at] + bytes([data[at] ^ (1 << rng.randrange(8))]) + data[at + 1 :])
         for change in changes:
             path.write_bytes(change)
-            found = Checkpoints(run).newest()
+            found = newest_intact(run)
             assert found is not None
             if name.endswith("newest.json"):  # a broken pointer costs nothing: the folders are looked at
                 caught += Checkpoints(run)._pointed_at() is None and found.manifest == newest.manifest
@@ -183,7 +186,7 @@ def hostile_manifests(whole: Path, work: Path) -> None:
         run = work / "hostile"
         shutil.copytree(whole, run)
         (run / "checkpoints/step-300/manifest.json").write_bytes(_sealed(original | change))
-        found = Checkpoints(run).newest()
+        found = newest_intact(run)
         fine = found is not None and found.manifest.step < 300 and precious.read_bytes() == b"precious"
         report(name, fine, found.passed_over[0].replace(str(run), "RUN")[:170] if found and found.passed_over else "")
         shutil.rmtree(run)
@@ -192,7 +195,7 @@ def hostile_manifests(whole: Path, work: Path) -> None:
     agent = run / "checkpoints/step-300/agent.safetensors"
     shutil.move(agent, work / "moved.safetensors")
     agent.symlink_to(work / "moved.safetensors")
-    found = Checkpoints(run).newest()
+    found = newest_intact(run)
     assert found is not None
     report("a link in place of a file", found.manifest.step < 300, found.passed_over[0].replace(str(run), "RUN"))
 
@@ -232,7 +235,7 @@ def full_disk(whole: Path, work: Path) -> None:
         if done.returncode == 0:
             report(f"a disk with {left} KB", fingerprint(run) == want, "the run fits and ends the same")
             continue
-        held = Checkpoints(run).newest() if run.exists() else None
+        held = newest_intact(run) if run.exists() else None
         again = train(run)
         fine = sentence(done) and again.returncode == 0 and fingerprint(run) == want
         kept = f"step {held.manifest.step} kept" if held else "nothing was saved yet"
@@ -302,7 +305,7 @@ def running_and_stale(work: Path) -> None:
         words = third.communicate()[1].strip().splitlines()[-1]
         seconds = time.monotonic() - began
         status = json.loads((run / "status.json").read_text())
-        newest = Checkpoints(run).newest()
+        newest = newest_intact(run)
         fine = (
             third.returncode == code and seconds < 10 and newest is not None and newest.manifest.step == status["step"]
         )
@@ -320,7 +323,7 @@ def numbers(work: Path) -> None:
             out = work / f"{what}-{bad}"
             env = f"probes:Spoiled{what.title()}{bad.title()}-v0"
             done = train(out, env, "--checkpoint-every", "50")
-            newest = Checkpoints(out).newest()
+            newest = newest_intact(out)
             report(f"{bad} in the {what}", sentence(done) and newest is not None, last_words(done)[:170])
     for bad in ("nan", "inf"):
         out = work / f"gradient-{bad}"
@@ -335,7 +338,7 @@ def numbers(work: Path) -> None:
         )
         done = subprocess.run([sys.executable, "-c", program, str(out)], capture_output=True, text=True, env=ENV)
         words = done.stdout.strip()
-        newest = Checkpoints(out).newest()
+        newest = newest_intact(out)
         fine = done.returncode == 0 and words != "" and 120 < int(words.split()[0]) <= 220 and newest is not None
         clean = (
             fine

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from helpers.checkpoints import newest_intact
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +33,7 @@ def test_the_newest_and_the_regular_one_before_it_are_kept(tmp_path):
     assert names(tmp_path / "checkpoints") == ["newest.json", "step-300", "step-310"]
     write(tmp_path, 400)
     assert names(tmp_path / "checkpoints") == ["newest.json", "step-300", "step-400"]
-    assert Checkpoints(tmp_path).newest().files == {"agent.safetensors": b"agent 400"}
+    assert newest_intact(tmp_path).files == {"agent.safetensors": b"agent 400"}
 
 
 def test_segments_live_as_long_as_a_kept_checkpoint_refers_to_them(tmp_path):
@@ -50,7 +51,7 @@ def test_leftovers_of_a_crash_are_removed_at_the_next_save(tmp_path):
     (tmp_path / "checkpoints" / ".step-150.7.tmp" / "agent.safetensors").write_bytes(b"half")
     (tmp_path / "replay").mkdir()
     (tmp_path / "replay" / ".step-150.safetensors.7.tmp").write_bytes(b"half")
-    assert Checkpoints(tmp_path).newest().manifest.step == 100
+    assert newest_intact(tmp_path).manifest.step == 100
     write(tmp_path, 200)
     assert names(tmp_path / "checkpoints") == ["newest.json", "step-100", "step-200"]
     assert names(tmp_path / "replay") == []
@@ -61,14 +62,14 @@ def test_a_checkpoint_whose_pointer_was_not_written_yet_is_not_the_newest(tmp_pa
     pointer = (tmp_path / "checkpoints" / "newest.json").read_bytes()
     write(tmp_path, 200)
     (tmp_path / "checkpoints" / "newest.json").write_bytes(pointer)
-    assert Checkpoints(tmp_path).newest().manifest.step == 100
+    assert newest_intact(tmp_path).manifest.step == 100
 
 
 def test_no_intact_checkpoint_is_an_error_that_says_why(tmp_path):
     write(tmp_path, 100)
     (tmp_path / "checkpoints" / "step-100" / "agent.safetensors").write_bytes(b"agent 101")
     with pytest.raises(RunError, match=r"no checkpoint in .* is intact: .* does not match its sha256"):
-        Checkpoints(tmp_path).newest()
+        newest_intact(tmp_path)
 
 
 def test_steps_may_grow_and_the_run_goes_on_from_its_end(tmp_path):
@@ -97,7 +98,7 @@ def test_an_environment_whose_state_cannot_be_saved_starts_a_fresh_episode_and_t
 
     with pytest.raises(KeyboardInterrupt):
         model().learn(150, out=tmp_path, callback=stop)
-    with pytest.warns(UserWarning, match="a fresh episode begins at step 60: .*physics engine"):
+    with pytest.warns(UserWarning, match="a new episode begins at step 60: .*physics engine"):
         again = model().learn(150, out=tmp_path)
     assert again.step == 150
     replay = again._trainer.replay
@@ -145,7 +146,7 @@ def test_no_manifest_gives_a_traceback_or_a_write_outside(place, content, sealed
     path = place / "run" / "checkpoints" / "step-100" / "manifest.json"
     path.write_bytes(_sealed(content) if sealed else json.dumps(content).encode())
     with contextlib.suppress(RunError):
-        Checkpoints(place / "run").newest()
+        newest_intact(place / "run")
     assert names(place) == ["run", "x"]
     assert (place / "x").read_text() == "precious"
 

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,10 @@ class Checkpoint:
     manifest: Manifest
     files: dict[str, bytes]
     passed_over: tuple[str, ...]
+
+
+class DamagedSegment(Exception):
+    """A segment of the replay is missing or does not match its sha256."""
 
 
 class Checkpoints:
@@ -119,8 +123,12 @@ class Checkpoints:
 
     # --- reading ---
 
-    def newest(self, replay: bool = True) -> Checkpoint | None:
-        """The newest intact checkpoint; None if there is none at all. `replay` also verifies its segments."""
+    def newest(self, restore: Callable[[Checkpoint], None] | None = None) -> Checkpoint | None:
+        """The newest intact checkpoint; None if there is none at all.
+
+        `restore` is called with it, and reads its segments, which may be large, once. Where one of them is damaged
+        (`DamagedSegment`), the next older checkpoint is tried.
+        """
         passed_over: list[str] = []
         steps = sorted(self._steps(), reverse=True)
         steps.sort(key=lambda step: f"step-{step}" != self._pointed_at())  # stable: the rest stay newest first
@@ -128,10 +136,15 @@ class Checkpoints:
             try:
                 manifest = self._manifest(step)
                 files = {e.name: self._verified(self.folder / f"step-{step}" / e.name, e) for e in manifest.files}
-                for entry in manifest.segments if replay else ():
-                    self._verified(self.replay / entry.name, entry)
-                return Checkpoint(manifest, files, tuple(passed_over))
             except RunError as error:
+                passed_over.append(str(error))
+                continue
+            checkpoint = Checkpoint(manifest, files, tuple(passed_over))
+            try:
+                if restore is not None:
+                    restore(checkpoint)
+                return checkpoint
+            except DamagedSegment as error:
                 passed_over.append(str(error))
         if steps:
             raise RunError(
@@ -142,7 +155,10 @@ class Checkpoints:
 
     def segment(self, entry: Entry) -> bytes:
         """The verified bytes of a segment."""
-        return self._verified(self.replay / entry.name, entry)
+        try:
+            return self._verified(self.replay / entry.name, entry)
+        except RunError as error:
+            raise DamagedSegment(str(error)) from error
 
     def _pointed_at(self) -> str | None:
         try:

@@ -7,7 +7,7 @@ import math
 import os
 import platform
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -76,8 +76,9 @@ class RunFolder:
         """The step at which the run continues."""
         return 0 if self.checkpoint is None else self.checkpoint.manifest.step
 
-    def open(self, runtime: Mapping[str, Any]) -> list[str]:
-        """Take the lock and open the logs: new ones, or as they were at the checkpoint. Returns notes for the user."""
+    def open(self, runtime: Mapping[str, Any], restore: Callable[[Checkpoint], None]) -> list[str]:
+        """Take the lock, `restore` the newest intact checkpoint if there is one, and open the logs: new, or as they
+        were at the checkpoint. Returns notes for the user."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -88,6 +89,8 @@ class RunFolder:
             self.found = self._look()  # again: another process may have used it since
             if self.found == "finished":
                 raise RunError(f"another process has just finished {self.path}; there is nothing left to do")
+            if self.found == "continue":
+                self.checkpoint = self.checkpoints.newest(restore)
             said += self._open_logs(runtime)
         except BaseException:
             self.release()
@@ -213,7 +216,7 @@ def _count(value: Any) -> int:
 def read_latest(path: str | Path) -> ModelFile:
     """The newest intact agent of a run folder. Damaged checkpoints are skipped with a warning."""
     path = Path(path)
-    checkpoint = Checkpoints(path).newest(replay=False)
+    checkpoint = Checkpoints(path).newest()
     if checkpoint is None or "agent.safetensors" not in checkpoint.files:
         raise RunError(f"{path} holds no trained agent yet; `dsacc train` makes one")
     for sentence in checkpoint.passed_over:

@@ -65,11 +65,10 @@ class Session(Unsaved):
 
     def begin(self) -> list[str]:
         """Take the lock, then start the run or continue it; returns sentences that the user should read."""
-        folder = self.folder
-        said = folder.open({"device": str(self.trainer.learner.device), "threads": torch.get_num_threads()})
+        folder, said = self.folder, list[str]()
+        runtime = {"device": str(self.trainer.learner.device), "threads": torch.get_num_threads()}
+        said += folder.open(runtime, lambda checkpoint: said.extend(self._restore(checkpoint)))
         try:
-            if folder.checkpoint is not None:
-                said += self._continue(folder.checkpoint)
             folder.set_status("running", self.trainer.step)
         except BaseException:
             folder.release()
@@ -77,7 +76,8 @@ class Session(Unsaved):
         self._clock = Clock(self.trainer.step)
         return said
 
-    def _continue(self, checkpoint: Checkpoint) -> list[str]:
+    def _restore(self, checkpoint: Checkpoint) -> list[str]:
+        """Put replay, learner and trainer back as they were; returns sentences that the user should read."""
         trainer, manifest, path = self.trainer, checkpoint.manifest, self.folder.path
         model = parse_model(checkpoint.files["agent.safetensors"], path)
         arrays, header = unpack_arrays(checkpoint.files["trainer.safetensors"], path)
@@ -93,9 +93,7 @@ class Session(Unsaved):
         restore_segments(trainer.replay, segments())
         try:
             if header.get("format", FORMAT) != FORMAT:
-                raise ValueError(
-                    f"its trainer.safetensors has format {header['format']}, and this dsacc reads {FORMAT}"
-                )
+                raise ValueError(f"trainer.safetensors has format {header['format']}, this dsacc reads {FORMAT}")
             state = unflatten(arrays, header["state"])
             if state["written"] != trainer.replay.written_E.tolist():
                 raise ValueError("the replay ends at another step")
@@ -105,9 +103,8 @@ class Session(Unsaved):
             raise RunError(
                 f"the checkpoint of step {manifest.step} in {path} does not fit this run ({error})"
             ) from error
-        self._segments = ends
         if manifest.regular:
-            self._base_E = trainer.replay.written_E.copy()
+            self._segments, self._base_E = ends, trainer.replay.written_E.copy()
         else:
             self._segments = ends[:-1]  # a stop cut its last segment short: it is written again, whole
         self.saved_step = manifest.step
