@@ -56,8 +56,8 @@ def test_the_paper_preset_is_the_papers_setting():
 
 
 def test_settings_are_laid_over_the_preset():
-    assert make_config("paper", batch_size=7).batch_size == 7
-    assert make_config("paper", batch_size=7).hidden == 512
+    config = make_config("paper", hidden=7, batch_size=8)  # the preset has its own hidden, and no batch_size
+    assert (config.hidden, config.batch_size, config.n_step) == (7, 8, 1)
 
 
 def test_the_run_id_is_the_hash_of_the_settings_that_are_not_at_their_default():

@@ -119,9 +119,12 @@ def test_initial_weights_are_kaiming_normal_with_zero_biases():
 def test_separate_networks_share_nothing():
     config, spec = make_config(hidden=8), ObservationSpec("vector", (3,))
     critics, actor = Critics(config, spec, 2), Actor(config, spec, 2)
-    critics(torch.ones(1, 3))[0].sum().backward()
-    trained = {name for name, p in critics.named_parameters() if p.grad is not None}
-    assert trained == {name for name, _ in critics.named_parameters() if name.startswith(("encoders.0", "heads.0"))}
+    for k in (0, 1):
+        critics.zero_grad()
+        critics(torch.ones(1, 3))[k].sum().backward()
+        trained = {name for name, p in critics.named_parameters() if p.grad is not None}
+        own = (f"encoders.{k}.", f"heads.{k}.")
+        assert trained == {name for name, _ in critics.named_parameters() if name.startswith(own)}
     assert not {p.data_ptr() for p in critics.parameters()} & {p.data_ptr() for p in actor.parameters()}
     seen = torch.ones(1, 3)
     assert torch.equal(actor(seen, torch.zeros(1, 8)), actor(seen, torch.ones(1, 8)))

@@ -15,5 +15,5 @@ def assert_refused(arguments, message, folder, monkeypatch, capsys):
     assert code == 2
     assert len(lines) == 1, lines
     assert lines[0].startswith("dsacc: ")
-    assert message in lines[0]
+    assert message in lines[0], lines[0]
     assert set(folder.iterdir()) == before

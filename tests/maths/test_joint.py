@@ -130,6 +130,7 @@ def scipy_minimum(q: np.ndarray, distance: np.ndarray, T: float) -> np.ndarray:
     return scale * found.x
 
 
+@pytest.mark.slow
 @both_forms
 @pytest.mark.parametrize("actions", [2, 3, 5, 12])
 def test_dual_and_policy_are_those_of_scipy_s_bounded_minimiser(form: str, actions: int) -> None:
@@ -186,6 +187,7 @@ def check_optimal(rows: Rows, solution: Solution) -> None:
     assert (np.abs(g) <= allowed)[(lam > 0) & (lam < 1)].all()
 
 
+@pytest.mark.slow
 @both_forms
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_every_multiplier_is_slack_binding_or_solved(form: str, seed: int) -> None:

@@ -157,6 +157,7 @@ def clipped_root(q: np.ndarray, f: np.ndarray, target: float, T: float) -> float
     return float(brentq(g, 0.0, 1.0, xtol=1e-15, rtol=4 * EPS, maxiter=500))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @both_forms
 @both_kinds
