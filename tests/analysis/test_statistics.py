@@ -248,7 +248,7 @@ def test_one_seed_has_a_value_and_no_interval():
 
 
 def test_no_scores_are_an_error():
-    with pytest.raises(ValueError, match="one run or more"):
+    with pytest.raises(ValueError, match="at least one run"):
         mean([[1.0], []], rng())
     with pytest.raises(ValueError, match="same games"):
         probability_of_improvement([[1.0]], [[1.0], [2.0]], rng())
