@@ -30,7 +30,7 @@ COMMANDS = {
 }
 
 
-_CONTINUES = ("train", "evaluate", "experiment")  # these keep what was done; other commands start again
+_CONTINUES = ("demo", "train", "evaluate", "experiment")  # these keep what was done; other commands start again
 
 
 class _Parser(argparse.ArgumentParser):

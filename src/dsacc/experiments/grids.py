@@ -31,12 +31,12 @@ from dsacc.experiments.builtin import builtin_names as builtin_names
 from dsacc.experiments.builtin import builtin_text
 from dsacc.experiments.facts import EnvFacts, facts_of
 from dsacc.experiments.plan import Plan, Run, Tests
-from dsacc.shifts import MODES, find_kind
+from dsacc.shifts import find_kind
+from dsacc.system.types import MODES, POLICIES
 
 KEYS = ("envs", "agents", "seeds", "steps", "preset", "settings", "variants", "tests")
 VARIANT_KEYS = ("label", "agents", "settings")
 TEST_KEYS = ("shifts", "severity", "mode", "episodes", "policy", "seed", "every")
-POLICIES = ("greedy", "sampled")
 _MAY_BE_NONE = {f.name for f in fields(Config) if field_type(f)[1]}  # written "none": TOML has no null
 OWN_KEYS = {"env": "envs", "constraint": "agents", "seed": "seeds"}  # fields of Config -> the grid's own keys
 
