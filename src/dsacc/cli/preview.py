@@ -3,8 +3,7 @@
 import argparse
 from pathlib import Path
 
-from dsacc.cli.common import Commands, whole
-from dsacc.system.types import MODES
+from dsacc.cli.common import Commands, mode_option, picked, whole
 
 
 def add(commands: Commands) -> None:
@@ -23,10 +22,7 @@ def add(commands: Commands) -> None:
         "--severities", nargs="+", default=["paper"], metavar="SEVERITY",
         help="paper, or 1 to 5; one column per shift and severity (default: paper)",
     )  # fmt: skip
-    parser.add_argument(
-        "--mode", choices=MODES, default="independent",
-        help="new weather per frame, one per episode, or one per episode that falls or drifts (default: independent)",
-    )  # fmt: skip
+    mode_option(parser)
     parser.add_argument("--modes", action="store_true", help="one row per mode, with four successive frames per cell")
     parser.add_argument("--seed", type=whole, default=0, help="seed of the game and of the shifts (default: 0)")
     parser.add_argument("--steps", type=whole, default=150, help="random steps before the picture (default: 150)")
@@ -35,14 +31,5 @@ def add(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> None:
     from dsacc.views.preview import preview
 
-    out = preview(
-        args.envs,
-        args.out,
-        shifts=args.shifts,
-        severities=args.severities,
-        mode=args.mode,
-        modes=args.modes,
-        seed=args.seed,
-        steps=args.steps,
-    )
+    out = preview(args.envs, args.out, **picked(args, "shifts severities mode modes seed steps"))
     print(f"the preview is in {out}")

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
@@ -19,28 +19,18 @@ def describe(row: Mapping[str, Any], shown: Sequence[str] = SHOWN) -> str:
     return "  ".join(f"{name} {readable(row[name])}" for name in shown if row.get(name) is not None)
 
 
-class Watcher(Protocol):
-    """Is called for every step and for every row of metrics."""
+class Watcher:
+    """Is called for every step and for every row of metrics. This one shows nothing."""
 
     def step(self, step: int) -> None: ...
     def row(self, row: Mapping[str, Any]) -> None: ...
     def close(self) -> None: ...
 
 
-class Silent:
-    """Shows nothing."""
-
-    def step(self, step: int) -> None:
-        pass
-
-    def row(self, row: Mapping[str, Any]) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
+Silent = Watcher
 
 
-class Lines:
+class Lines(Watcher):
     """Plain lines for logs and pipes: twenty per run, four per evaluation."""
 
     def __init__(self, total: int, start: int = 0, unit: str = "steps") -> None:
@@ -62,9 +52,6 @@ class Lines:
 
     def row(self, row: Mapping[str, Any]) -> None:
         self.latest |= {k: v for k, v in row.items() if v is not None}
-
-    def close(self) -> None:
-        pass
 
 
 def _digits(speed: float) -> int:
@@ -92,7 +79,7 @@ class _WithFigures(Progress):
             yield Text(self.figures)
 
 
-class Bar:
+class Bar(Watcher):
     """A live bar: step, steps/s and time left, with the latest figures below."""
 
     def __init__(self, total: int, start: int = 0, label: str = "", unit: str = "steps") -> None:
