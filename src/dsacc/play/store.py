@@ -58,13 +58,17 @@ class RowStore:
         parts += [row.policy, f"seed{row.eval_seed}"]
         text = re.sub(r"[^\w.+-]+", "-", "-".join(parts))[:200]
         if self.source is not None:
-            text += "-" + hashlib.sha256(f"{self.source} {metadata.version('dsacc')}".encode()).hexdigest()[:8]
+            text += "-" + hashlib.sha256(f"{self.source} {version()}".encode()).hexdigest()[:8]
         return text + ".json"
 
 
 def read_rows(folder: Path) -> list[Row]:
     """All rows in a folder such as RUN/evaluations, in the order of the files' names."""
     return [row for path in sorted(folder.glob("*.json")) for row in _read(path)]
+
+
+def version() -> str:
+    return metadata.version("dsacc")
 
 
 def _read(path: Path) -> list[Row]:

@@ -55,11 +55,8 @@ class Panel:
 
     def __init__(self, title: str, subtitle: str, actions: Sequence[str], first: Moment) -> None:
         self.actions, readout = actions, first.readout
-        self.bars = [
-            (name, colour)
-            for name, colour in (("policy_A", BLUE), ("surrogate_A", ORANGE))
-            if getattr(readout, name) is not None
-        ]
+        known = (("policy_A", BLUE), ("surrogate_A", ORANGE))
+        self.bars = [(name, colour) for name, colour in known if getattr(readout, name) is not None]
         self.has_q = readout.q_A is not None
         picture = fitted(rgb(first.picture), SIDE)
         legend = self._legend(readout, first.view is not None)
@@ -134,17 +131,18 @@ class Panel:
         thick = (self.row - 6) // max(len(self.bars), 1)
         for i, name in enumerate(self.actions):
             y, chosen = self._row_y(i), i == moment.action
+            ink = WHITE if chosen else GREY
             if chosen:
                 box(out, self.left - 4, y, INFO + 8, self.row, RAISED)
                 box(out, self.bar_at, y + 3, self.bar_width, self.row - 6, TRACK)
-            write(out, name, self.left, y + self.row / 2, self.name_size, WHITE if chosen else GREY, bold=chosen)
+            write(out, name, self.left, y + self.row / 2, self.name_size, ink, bold=chosen)
             for k, (field, colour) in enumerate(self.bars):
                 share_A = getattr(readout, field)
                 if share_A is not None:
                     box(out, self.bar_at, y + 3 + k * thick, round(self.bar_width * float(share_A[i])), thick, colour)
             if readout.q_A is not None:
                 text = _number(float(readout.q_A[i]))
-                write(out, text, self.left + INFO, y + self.row / 2, self.name_size, WHITE if chosen else GREY, at=1)
+                write(out, text, self.left + INFO, y + self.row / 2, self.name_size, ink, at=1)
 
     def _draw_lambda(self, out: Array, y: int, symbol: str, values_N: Array) -> None:
         """A track from 0 to 1 with one stroke per draw of noise, and a bar for their mean."""

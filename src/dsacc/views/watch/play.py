@@ -16,7 +16,7 @@ from dsacc.play.rollout import BATCH, Episode, Game, conditions_of
 from dsacc.play.store import Trial
 from dsacc.shifts import Severity
 from dsacc.shifts.layout import Layout
-from dsacc.system.progress import watcher
+from dsacc.system.progress import Silent, watcher
 from dsacc.system.threads import using_threads
 from dsacc.system.types import Array
 from dsacc.views.watch.film import check_file, film
@@ -96,20 +96,20 @@ def watch(
         first.close()
     games = [Game(make(), trial, seed) for trial in trials]
     show = _Show(player, read, games, trials, names, _title(player, name, policy))
-    progress = watcher(episodes * max_steps, label="frames", unit="frames") if progress_bar else None
+    most = episodes * max_steps
+    progress = watcher(most, label="frames", unit="frames") if progress_bar else Silent()
     frames = 0
     try:
         with using_threads(threads), film(path, speed) as add:
             for frame in show.frames(episodes, max_steps, round(HOLD * speed)):
                 add(frame)
                 frames += 1
-                if progress is not None and frames <= episodes * max_steps:
+                if frames <= most:
                     progress.step(frames)
     finally:
         for game in games:
             game.env.close()
-        if progress is not None:
-            progress.close()
+        progress.close()
     height, width = frame.shape[:2]
     shown = tuple(trial.shift for trial in trials)
     return Watched(path, frames, speed, (width, height), shown, show.scores, show.steps, show.cut)
