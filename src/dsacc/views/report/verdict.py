@@ -144,18 +144,14 @@ def limits(results: Results, summary: Summary, steps: Sequence[int], paper: bool
     counts = [len(scores.seeds) for scores in results.scores.values() if None not in scores.seeds]
     fewest = min(counts, default=0)
     notes = []
-    if fewest == 1:
-        notes.append(interval_note(1) or "")
-    elif fewest and (note := interval_note(fewest, len(results.games))):
+    if fewest and (note := interval_note(fewest, len(results.games))):
         notes.append(note)
     if fewest > 1:
         notes.append("An interval is about other seeds of the same games, not about other games or other weather.")
     for agent, games in summary.no_skill.items():
         where = "any of its games" if len(games) == len(results.games) > 1 else listed(games)
-        name = display_name(agent)
-        notes.append(
-            f"{name} does not beat a random player in {where}, clean: it has no skill that a shift could take."
-        )
+        without = "it has no skill that a shift could take."
+        notes.append(f"{display_name(agent)} does not beat a random player in {where}, clean: {without}")
     if paper and steps and max(steps) != PAPER_STEPS:
         notes.append(
             f"The paper's agents were trained for {PAPER_STEPS:,} steps, these for {max(steps):,}. The figures are "
@@ -172,10 +168,9 @@ def disagreements(by_policy: dict[str, dict[str, list[Claim]]]) -> list[str]:
     (one, first), *others = by_policy.items()
     for other, second in others:
         words = {(c.agent, c.condition): c.word for made in second.values() for c in made}
-        for agent, made in first.items():
-            for c in made:
-                there = words.get((agent, c.condition))
-                if there is not None and there != c.word:
-                    about = f"{display_name(agent)}, {c.condition}"
-                    notes.append(f"{about}: “{c.word}” with {one} actions, “{there}” with {other} actions.")
+        for c in [c for made in first.values() for c in made]:
+            there = words.get((c.agent, c.condition), c.word)
+            if there != c.word:
+                about = f"{display_name(c.agent)}, {c.condition}"
+                notes.append(f"{about}: “{c.word}” with {one} actions, “{there}” with {other} actions.")
     return notes

@@ -163,10 +163,8 @@ class _Show:
             running = list(range(len(self.games)))
             while running:
                 actions, readouts = self._act_and_read(running)
-                moments = {
-                    i: self._moment(i, readout, int(action))
-                    for i, action, readout in zip(running, actions, readouts, strict=True)
-                }
+                found = zip(running, actions, readouts, strict=True)
+                moments = {i: self._moment(i, readout, int(action)) for i, action, readout in found}
                 self._lay_out(moments)
                 drawn |= {i: self.panels[i].draw(moment) for i, moment in moments.items()}
                 yield arrange(self.title, [drawn[i] for i in range(len(self.games))])
@@ -175,9 +173,8 @@ class _Show:
                     if over or self.games[i].length >= max_steps:
                         running.remove(i)
                         self.cut |= not over
-                        drawn[i] = self.panels[i].draw(
-                            self._moment(i, Readout(), None, "game over" if over else "cut here")
-                        )
+                        ending = "game over" if over else "cut here"
+                        drawn[i] = self.panels[i].draw(self._moment(i, Readout(), None, ending))
             for trial, game in zip(self.trials, self.games, strict=True):
                 self.scores[trial.shift].append(game.score)
                 self.steps[trial.shift].append(game.length)
@@ -202,13 +199,11 @@ class _Show:
     def _lay_out(self, moments: dict[int, Moment]) -> None:
         if not self.panels:
             for i, trial in enumerate(self.trials):
-                about = "" if trial.shift == "id" else f"{_level(trial.severity)}, {trial.mode}"
-                title = "clean" if trial.shift == "id" else trial.shift.replace("_", " ")
+                title, about = "clean", ""
+                if trial.shift != "id":
+                    level = f"severity {trial.severity}" if isinstance(trial.severity, int) else trial.severity
+                    title, about = trial.shift.replace("_", " "), f"{level}, {trial.mode}"
                 self.panels.append(Panel(title, about, self.names, moments[i]))
-
-
-def _level(severity: str | int | None) -> str:
-    return f"severity {severity}" if isinstance(severity, int) else str(severity)
 
 
 def _photograph(env: Env, observation: Any) -> tuple[Array, Array | None]:
