@@ -14,14 +14,10 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("envs", nargs="+", metavar="ENV", help="environments with pictures, one row each")
     parser.add_argument("--out", type=Path, default=Path("preview.png"), help="PNG file (default: preview.png)")
-    parser.add_argument(
-        "--shifts", nargs="+", default=["snow", "rain", "fog"], metavar="SHIFT",
-        help="columns after the clean game (default: snow rain fog)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--severities", nargs="+", default=["paper"], metavar="SEVERITY",
-        help="paper, or 1 to 5; one column per shift and severity (default: paper)",
-    )  # fmt: skip
+    shifts = "columns after the clean game (default: snow rain fog)"
+    parser.add_argument("--shifts", nargs="+", default=["snow", "rain", "fog"], metavar="SHIFT", help=shifts)
+    severities = "paper, or 1 to 5; one column per shift and severity (default: paper)"
+    parser.add_argument("--severities", nargs="+", default=["paper"], metavar="SEVERITY", help=severities)
     mode_option(parser)
     parser.add_argument("--modes", action="store_true", help="one row per mode, with four successive frames per cell")
     parser.add_argument("--seed", type=whole, default=0, help="seed of the game and of the shifts (default: 0)")

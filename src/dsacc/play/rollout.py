@@ -64,10 +64,9 @@ def evaluate(
     - `threads`: of torch while it plays.
     - `tick`: called after each episode with the number of episodes that have ended and of steps that were played.
     """
-    if episodes < 1:
-        raise ConfigError(f"episodes must be at least 1, not {episodes}")
-    if seed < 0:
-        raise ConfigError(f"seed must be at least 0, not {seed}")
+    for name, value, least in (("episodes", episodes, 1), ("seed", seed, 0)):
+        if value < least:
+            raise ConfigError(f"{name} must be at least {least}, not {value}")
     player = as_player(agent, env=env, trust=trust)
     source = env if env is not None else player.env
     if source is None:

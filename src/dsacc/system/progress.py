@@ -83,14 +83,9 @@ class Bar(Watcher):
     """A live bar: step, steps/s and time left, with the latest figures below."""
 
     def __init__(self, total: int, start: int = 0, label: str = "", unit: str = "steps") -> None:
-        self.progress = _WithFigures(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
-            _Speed(unit),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-        )
+        name, count = TextColumn("{task.description}"), TextColumn("{task.completed:,.0f}/{task.total:,.0f}")
+        columns = (name, BarColumn(bar_width=24), count, _Speed(unit), TimeRemainingColumn())
+        self.progress = _WithFigures(*columns, console=Console(stderr=True))
         self.progress.start()
         self.task = self.progress.add_task(label, total=total, completed=start)
         self.latest: dict[str, Any] = {}

@@ -107,7 +107,6 @@ def _play(env: Env, seed: int, steps: int, frames: int) -> _Cell:
 
 def _draw(rows: list[tuple[str, list[_Cell]]], titles: list[str], frames: int) -> bytes:
     """Copy the pictures pixel by pixel, enlarged by whole factors; matplotlib draws only the text."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     target = WIDE if frames == 1 and len(titles) <= FEW else NARROW
@@ -117,7 +116,6 @@ def _draw(rows: list[tuple[str, list[_Cell]]], titles: list[str], frames: int) -
     total = (sum(heights) + GAP * len(rows) + 2 * LINE, MARGIN + (width + GAP) * len(titles))
     canvas = np.full((*total, 3), 255, np.uint8)
     figure = Figure(figsize=(total[1] / DPI, total[0] / DPI), dpi=DPI)
-    FigureCanvasAgg(figure)
 
     def write(text: str, x: float, y: float, size: float, **how: Any) -> None:
         figure.text(x / total[1], 1 - y / total[0], text, fontsize=size, va="center", **how)

@@ -12,13 +12,8 @@ from dsacc.errors import ModelError, first_line
 from dsacc.play.adapters.base import Player, Rngs, actions_from, check_spaces, fingerprint_of, laid_out, need
 from dsacc.system.types import Array
 
-_TYPES = {
-    "tensor(uint8)": np.uint8,
-    "tensor(float)": np.float32,
-    "tensor(double)": np.float64,
-    "tensor(int64)": np.int64,
-    "tensor(int32)": np.int32,
-}
+_NAMES = {"uint8": np.uint8, "float": np.float32, "double": np.float64, "int64": np.int64, "int32": np.int32}
+_TYPES = {f"tensor({name})": dtype for name, dtype in _NAMES.items()}
 
 
 class OnnxPlayer(Player):

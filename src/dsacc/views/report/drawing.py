@@ -71,12 +71,10 @@ class Drawing:
 
 def new_figure(height: float = SIZE[1], width: float = SIZE[0], left: float = MARGINS["left"]) -> tuple[Any, Any]:
     """A figure with one panel, in inches. Margins are fixed: a layout engine would take most of a report's time."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     figure = Figure(figsize=(width, height))
-    FigureCanvasAgg(figure)
     axis = figure.subplots()
     _place(figure, **{**MARGINS, "left": left})
     for scale in (axis.xaxis, axis.yaxis):

@@ -70,13 +70,11 @@ def watch(
     steps. `fps` is frames per second, by default the environment's own.
     """
     path = check_file(out)
-    for name, value in (("episodes", episodes), ("max_steps", max_steps)):
-        if value < 1:
-            raise ConfigError(f"{name} must be at least 1, not {value}")
+    for name, value, least in (("episodes", episodes, 1), ("max_steps", max_steps, 1), ("seed", seed, 0)):
+        if value < least:
+            raise ConfigError(f"{name} must be at least {least}, not {value}")
     if fps is not None and not 1 <= fps <= 120:
         raise ConfigError(f"fps must be 1 to 120, not {fps:g}")
-    if seed < 0:
-        raise ConfigError(f"seed must be at least 0, not {seed}")
     player, read = reader_of(as_player(agent, env=env, trust=trust))
     source = env if env is not None else player.env
     if source is None:
