@@ -43,20 +43,16 @@ def render(
     if format == "csv":
         return _csv(blocks)
     tables = [table for block in blocks for table in _tables(*block)]
-    if format == "markdown":
-        return _markdown(tables, notes)
-    if format == "latex":
-        return _latex(tables, notes)
+    if format != "table":
+        return _WRITERS[format](tables, notes, False)
     _print(tables, notes, console or Console())
     return None
 
 
 def render_table(table: Table, format: Literal["csv", "markdown", "latex"]) -> str:
     """One table by itself with all names in every line. Its notes come with it, except in a CSV."""
-    if format == "markdown":
-        return _markdown([table], [], repeat=True)
-    if format == "latex":
-        return _latex([table], [], repeat=True)
+    if format != "csv":
+        return _WRITERS[format]([table], [], True)
     lines = [line for group in _written(table, repeat=True) for line in group]
     return csv_text([table.header, *([cell.text for cell in line] for line in lines)])
 
@@ -69,18 +65,15 @@ def _tables(results: Results, summary: Summary) -> list[Table]:
     return found
 
 
-def _full_text(table: Table, column: int, cell: Cell) -> str:
-    """What the page shows small beneath a cell is in brackets here."""
-    small = f"paper {cell.below}" if cell.below and column >= table.names else cell.below
-    return f"{cell.text} ({small})" if small else cell.text
-
-
 def _written(table: Table, repeat: bool) -> list[list[TableLine]]:
-    """The groups of a table with the full text of each cell. Without `repeat` only the first line of a group has its
-    first name."""
+    """The groups of a table with the full text of each cell: what the page shows small beneath it is in brackets here.
+    Without `repeat` only the first line of a group has its first name."""
+
+    def full_text(i: int, cell: Cell) -> str:
+        return f"{cell.text} ({'paper ' if i >= table.names else ''}{cell.below})" if cell.below else cell.text
 
     def written(line: TableLine, first: bool) -> TableLine:
-        cells = [replace(cell, text=_full_text(table, i, cell)) for i, cell in enumerate(line)]
+        cells = [replace(cell, text=full_text(i, cell)) for i, cell in enumerate(line)]
         return cells if first or repeat else [Cell(""), *cells[1:]]
 
     return [[written(line, i == 0) for i, line in enumerate(group)] for group in table.groups]
@@ -120,10 +113,8 @@ def _parts(table: Table, width: int) -> list[Table]:
 def _rich(table: Table, starred: bool) -> RichTable:
     rich = RichTable()
     for i, name in enumerate(table.header):
-        if i < table.names:
-            rich.add_column(Text(name), overflow="fold", max_width=_NAME_WIDTH)
-        else:
-            rich.add_column(Text(name), justify="right", overflow="fold")
+        look: dict[str, Any] = {"max_width": _NAME_WIDTH} if i < table.names else {"justify": "right"}
+        rich.add_column(Text(name), overflow="fold", **look)
     for group in _written(table, repeat=False):
         for line in group:
             rich.add_row(*(_rich_text(cell, starred) for cell in line))
@@ -139,7 +130,7 @@ def _rich_text(cell: Cell, starred: bool) -> Text:
 # --- markdown --------------------------------------------------------------------------------------------------------
 
 
-def _markdown(tables: Sequence[Table], notes: Sequence[str], repeat: bool = False) -> str:
+def _markdown(tables: Sequence[Table], notes: Sequence[str], repeat: bool) -> str:
     blocks = []
     for table in tables:
         ruler = ["---"] * table.names + ["---:"] * (len(table.header) - table.names)
@@ -173,12 +164,13 @@ _LATEX = {
 }  # fmt: skip
 
 
-def _latex(tables: Sequence[Table], notes: Sequence[str], repeat: bool = False) -> str:
+def _latex(tables: Sequence[Table], notes: Sequence[str], repeat: bool) -> str:
     blocks = ["% needs \\usepackage{booktabs,graphicx}\n"]
     for i, table in enumerate(tables):
         said = [*table.notes, *(notes if i == len(tables) - 1 else ())]
         caption = " ".join([f"{table.title}.", *said])
-        rules = "\\midrule\n".join(_latex_lines(group) for group in _written(table, repeat))
+        groups = [[" & ".join(map(_latex_cell, line)) for line in group] for group in _written(table, repeat)]
+        rules = "\\midrule\n".join("".join(f"{line} \\\\\n" for line in group) for group in groups)
         columns = "l" * table.names + "r" * (len(table.header) - table.names)
         blocks.append(
             "\\begin{table}[htb]\n\\centering\n\\small\n"
@@ -188,10 +180,6 @@ def _latex(tables: Sequence[Table], notes: Sequence[str], repeat: bool = False) 
             f"\\caption{{{_latex_text(caption)}}}\n\\end{{table}}\n"
         )
     return "\n".join(blocks)
-
-
-def _latex_lines(group: Sequence[TableLine]) -> str:
-    return "".join(f"{' & '.join(map(_latex_cell, line))} \\\\\n" for line in group)
 
 
 def _latex_cell(cell: Cell) -> str:
@@ -206,6 +194,8 @@ def _latex_text(text: str) -> str:
     written = "".join(_LATEX.get(character, character) for character in text)
     return f"{{{written}}}" if written.startswith(("[", "*")) else written
 
+
+_WRITERS = {"markdown": _markdown, "latex": _latex}
 
 # --- csv -------------------------------------------------------------------------------------------------------------
 
@@ -228,9 +218,8 @@ def _csv_line(
     results: Results, summary: Summary, condition: Condition, agent: str, game: str, order: Sequence[Seed]
 ) -> list[str]:
     scores = results.scores[condition, agent, game]
-    pairs = (
-        None if summary.clean is None or condition.clean else results.paired([summary.clean, condition], agent, game)
-    )
+    clean = None if condition.clean else summary.clean
+    pairs = results.paired([clean, condition], agent, game) if clean else None
     kept = summary.retention(agent, condition, [game])
     known = summary.scales.get(game)
     skill = summary.skill(agent, game)

@@ -40,25 +40,21 @@ class Scale:
 @cache
 def reference_scores() -> dict[str, Reference]:
     """`{"Breakout": Reference(random=1.7, human=30.5, ...), ...}` for the paper's nine games."""
-    return {
-        line["game"]: Reference(
-            float(line["random"]),
-            float(line["human"]),
-            {k: float(v) for k, v in line.items() if k not in ("game", "random", "human") and v},
-        )
-        for line in _lines("reference_scores.csv")
-    }
+    found = {}
+    for line in _lines("reference_scores.csv"):
+        game, random, human = (line.pop(key) for key in ("game", "random", "human"))
+        found[game] = Reference(float(random), float(human), {k: float(v) for k, v in line.items() if v})
+    return found
 
 
 @cache
 def paper_table() -> dict[tuple[str, str, str], PaperCell]:
     """The paper's results at 1,000,000 steps by (game, condition, agent): three seeds, ten episodes each."""
-    return {
-        (line["game"], line["condition"], line["agent"]): PaperCell(
-            float(line["mean"]), float(line["std"]), line["suspect"]
-        )
-        for line in _lines("table1.csv")
-    }
+    found = {}
+    for line in _lines("table1.csv"):
+        cell = PaperCell(float(line["mean"]), float(line["std"]), line["suspect"])
+        found[line["game"], line["condition"], line["agent"]] = cell
+    return found
 
 
 def game_name(env: str) -> str:

@@ -140,14 +140,10 @@ class Summary:
         """Probability of improvement over the baseline, over all games that both played under all these conditions."""
         if agent == self.baseline:
             return None
-        both = [
-            (self.results.paired(conditions, agent, game), self.results.paired(conditions, self.baseline, game))
-            for game in self.results.games
-        ]
-        both = [(x, y) for x, y in both if len(x) and len(y)]
-        if not both:
-            return None
-        return st.probability_of_improvement([x for x, _ in both], [y for _, y in both], self._rng())
+        found = [[self.results.paired(conditions, a, g) for a in (agent, self.baseline)] for g in self.results.games]
+        both = [(x, y) for x, y in found if len(x) and len(y)]
+        xs, ys = ([pair[i] for pair in both] for i in (0, 1))
+        return st.probability_of_improvement(xs, ys, self._rng()) if both else None
 
     def retention(self, agent: str, condition: Condition, games: Sequence[str] | None = None) -> Estimate | None:
         """Share of the score above random that is kept, over the games with skill."""
@@ -196,13 +192,12 @@ class Summary:
         several = [e.seeds for e in estimates if e.seeds > 1]
         notes += [interval_note(1) or ""] if any(e.seeds == 1 for e in estimates) else []
         few = interval_note(min(several), len(self.results.games)) if several else None
-        return notes + ([few] if few else []) + self._missing()
-
-    def _missing(self) -> list[str]:
-        asked = [(c, a, g) for c in self.results.conditions for a in self.results.agents for g in self.results.games]
-        if all(key in self.results.scores for key in asked):
-            return []
-        return ["Not every agent was tested in every game and condition: figures over games are about its own tests."]
+        notes += [few] if few else []
+        found = self.results
+        if len(found.scores) < len(found.conditions) * len(found.agents) * len(found.games):
+            own = "figures over games are about its own tests"
+            notes.append(f"Not every agent was tested in every game and condition: {own}.")
+        return notes
 
     def _over_games(
         self,

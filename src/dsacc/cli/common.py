@@ -27,25 +27,26 @@ whole.__name__ = "whole number"  # argparse names the type in its message
 PLAYERS = "run folder or saved agent; or random, blind:RUN (sees a constant), sb3:FILE, onnx:FILE, module:function"
 
 
+def mode_option(parser: argparse.ArgumentParser) -> None:
+    text = "new weather per frame, one per episode, or one per episode that falls or drifts (default: independent)"
+    parser.add_argument("--mode", choices=MODES, default="independent", help=text)
+
+
 def player_options(parser: argparse.ArgumentParser) -> None:
     """Options of every command that plays games."""
     parser.add_argument("--env", help="environment to play (default: the one that the agent was trained on)")
-    parser.add_argument(
-        "--mode",
-        choices=MODES,
-        default="independent",
-        help="new weather per frame, one per episode, or one per episode that falls or drifts (default: independent)",
-    )
-    parser.add_argument(
-        "--where",
-        choices=WHERE,
-        help="shift the full screen, or what the agent sees (default: screen for Atari, else observation)",
-    )
+    mode_option(parser)
+    where = "shift the full screen, or what the agent sees (default: screen for Atari, else observation)"
+    parser.add_argument("--where", choices=WHERE, help=where)
     parser.add_argument("--seed", type=whole, default=0, help="seed of games, weather and actions (default: 0)")
-    parser.add_argument(
-        "--trust", action="store_true", help="load files that can execute code (files of Stable-Baselines3 are pickles)"
-    )
+    trust = "load files that can execute code (files of Stable-Baselines3 are pickles)"
+    parser.add_argument("--trust", action="store_true", help=trust)
     parser.add_argument("--threads", type=whole, default=1, help="threads of this process (default: 1)")
+
+
+def picked(args: argparse.Namespace, names: str) -> dict[str, Any]:
+    """Some of the arguments by name, to hand on as keywords."""
+    return {name: getattr(args, name) for name in names.split()}
 
 
 def at_least_one(args: argparse.Namespace, *names: str) -> None:

@@ -82,12 +82,8 @@ def draw_curves(runs: dict[str, Path], env: str, path: Path) -> Path:
     axes[0].imshow(observation)
     axes[0].set_title("Catch, as the agent sees it", fontsize=10)
     axes[0].axis("off")
-    panels = [
-        ("return", "mean return per ball"),
-        ("lambda", "λ, mean over states"),
-        ("expected_error", "|E_φ[Q] - μ_θ|"),
-    ]
-    for axis, (key, title) in zip(axes[1:], panels, strict=True):
+    panels = {"return": "mean return per ball", "lambda": "λ, mean over states", "expected_error": "|E_φ[Q] - μ_θ|"}
+    for axis, (key, title) in zip(axes[1:], panels.items(), strict=True):
         for (agent, run), colour, style in zip(runs.items(), ("#0072b2", "#d55e00"), ("-", "--"), strict=False):
             rows = [r for r in _rows(run) if r.get(key) is not None]
             if rows:
@@ -98,8 +94,8 @@ def draw_curves(runs: dict[str, Path], env: str, path: Path) -> Path:
         axis.set_xlabel("agent steps")
         axis.grid(alpha=0.3)
         axis.legend(frameon=False, fontsize=9)
-    axes[1].axhline(BEST_SCORE, color="grey", lw=0.8, ls=":")
-    axes[1].axhline(RANDOM_SCORE, color="grey", lw=0.8, ls=":")
+    for score in (BEST_SCORE, RANDOM_SCORE):
+        axes[1].axhline(score, color="grey", lw=0.8, ls=":")
     figure.savefig(path, dpi=110)
     plt.close(figure)
     return path

@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from dsacc.cli.common import PLAYERS, Commands, at_least_one, player_options, say, whole
+from dsacc.cli.common import PLAYERS, Commands, at_least_one, picked, player_options, say, whole
 from dsacc.system.types import POLICIES
 
 
@@ -14,23 +14,14 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help=PLAYERS)
     player_options(parser)
-    parser.add_argument(
-        "--shifts",
-        nargs="+",
-        metavar="SHIFT",
-        help="conditions; id is the clean game (default: id snow rain fog for pictures, else id)",
-    )
+    shifts = "conditions; id is the clean game (default: id snow rain fog for pictures, else id)"
+    parser.add_argument("--shifts", nargs="+", metavar="SHIFT", help=shifts)
     parser.add_argument(
         "--severity", nargs="+", default=["paper"], metavar="LEVEL", help="paper, 1 to 5, or several (default: paper)"
     )
     parser.add_argument("--episodes", type=whole, default=10, help="full episodes per condition (default: 10)")
-    parser.add_argument(
-        "--policy",
-        nargs="+",
-        choices=POLICIES,
-        default=["greedy"],
-        help="how actions are chosen; both may be given (default: greedy)",
-    )
+    policy = "how actions are chosen; both may be given (default: greedy)"
+    parser.add_argument("--policy", nargs="+", choices=POLICIES, default=["greedy"], help=policy)
     formats = ["table", "csv", "markdown", "latex", "json"]
     parser.add_argument("--format", choices=formats, default="table", help="format of the output (default: table)")
     parser.add_argument("--baseline", help="agent that the others are compared with (default: dsac, or the first)")
@@ -50,24 +41,10 @@ def run(args: argparse.Namespace) -> None:
         out = own or args.out
         if len(players) > 1:
             say(f"{spec}: {player.agent}")
-        rows += evaluate(
-            player,
-            args.env,
-            shifts=args.shifts,
-            severity=args.severity,
-            mode=args.mode,
-            where=args.where,
-            episodes=args.episodes,
-            seed=args.seed,
-            policy=args.policy,
-            out=out,
-            threads=args.threads,
-            progress_bar=True,
-        )
+        asked = picked(args, "shifts severity mode where episodes seed policy threads")
+        rows += evaluate(player, args.env, out=out, progress_bar=True, **asked)
         say(f"the rows are in {out / 'evaluations'}" if out else "the rows are not kept; --out FOLDER keeps them")
     if args.format == "json":
         print(json.dumps(rows, indent=2))
     else:
-        text = render(rows, args.format, baseline=args.baseline)
-        if text is not None:
-            print(text, end="")
+        print(render(rows, args.format, baseline=args.baseline) or "", end="")

@@ -17,19 +17,8 @@ from dsacc.cli.common import say
 from dsacc.errors import BadInput, DsaccError, Stopped
 from dsacc.system.text import nearest
 
-COMMANDS = {
-    "demo": demo,
-    "train": train,
-    "evaluate": evaluate,
-    "preview": preview,
-    "watch": watch,
-    "experiment": experiment,
-    "status": status,
-    "report": report,
-    "export": export,
-}
-
-
+_MODULES = (demo, train, evaluate, preview, watch, experiment, status, report, export)
+COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 _CONTINUES = ("demo", "train", "evaluate", "experiment")  # these keep what was done; other commands start again
 
 

@@ -3,8 +3,7 @@
 import argparse
 from pathlib import Path
 
-from dsacc.cli.common import Commands, whole
-from dsacc.system.types import MODES
+from dsacc.cli.common import Commands, mode_option, picked, whole
 
 
 def add(commands: Commands) -> None:
@@ -15,18 +14,11 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("envs", nargs="+", metavar="ENV", help="environments with pictures, one row each")
     parser.add_argument("--out", type=Path, default=Path("preview.png"), help="PNG file (default: preview.png)")
-    parser.add_argument(
-        "--shifts", nargs="+", default=["snow", "rain", "fog"], metavar="SHIFT",
-        help="columns after the clean game (default: snow rain fog)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--severities", nargs="+", default=["paper"], metavar="SEVERITY",
-        help="paper, or 1 to 5; one column per shift and severity (default: paper)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--mode", choices=MODES, default="independent",
-        help="new weather per frame, one per episode, or one per episode that falls or drifts (default: independent)",
-    )  # fmt: skip
+    shifts = "columns after the clean game (default: snow rain fog)"
+    parser.add_argument("--shifts", nargs="+", default=["snow", "rain", "fog"], metavar="SHIFT", help=shifts)
+    severities = "paper, or 1 to 5; one column per shift and severity (default: paper)"
+    parser.add_argument("--severities", nargs="+", default=["paper"], metavar="SEVERITY", help=severities)
+    mode_option(parser)
     parser.add_argument("--modes", action="store_true", help="one row per mode, with four successive frames per cell")
     parser.add_argument("--seed", type=whole, default=0, help="seed of the game and of the shifts (default: 0)")
     parser.add_argument("--steps", type=whole, default=150, help="random steps before the picture (default: 150)")
@@ -35,14 +27,5 @@ def add(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> None:
     from dsacc.views.preview import preview
 
-    out = preview(
-        args.envs,
-        args.out,
-        shifts=args.shifts,
-        severities=args.severities,
-        mode=args.mode,
-        modes=args.modes,
-        seed=args.seed,
-        steps=args.steps,
-    )
+    out = preview(args.envs, args.out, **picked(args, "shifts severities mode modes seed steps"))
     print(f"the preview is in {out}")

@@ -14,11 +14,8 @@ def add(commands: Commands) -> None:
         "LaTeX) into a folder next to it.",
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="an experiment, a demo, a folder of runs, or one run")
-    parser.add_argument(
-        "--videos",
-        action="store_true",
-        help="first make a short video of each agent in each game in DIR/videos; existing videos are kept",
-    )
+    videos = "first make a short video of each agent in each game in DIR/videos; existing videos are kept"
+    parser.add_argument("--videos", action="store_true", help=videos)
     parser.add_argument("--alone", action="store_true", help="write only the page, without other files or links to any")
     parser.add_argument("--out", type=Path, help="HTML file to write (default: report.html in DIR)")
 

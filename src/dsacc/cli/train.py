@@ -15,17 +15,15 @@ NOT_OPTIONS = ("env", "constraint")  # given as ENV and --agent
 
 def add(commands: Commands) -> None:
     parser = commands.add_parser("train", help="train an agent", usage="dsacc train ENV [options]")
-    parser.add_argument(
-        "env", metavar="ENV", help="an Atari game (Breakout), a Gymnasium id (CartPole-v1), or your own (MODULE:Id-v0)"
-    )
+    env = "an Atari game (Breakout), a Gymnasium id (CartPole-v1), or your own (MODULE:Id-v0)"
+    parser.add_argument("env", metavar="ENV", help=env)
     parser.add_argument(
         "--agent", choices=list(AGENTS), default="dsac-m", help="DSAC without a constraint, with the mean constraint, "
         "with the variance constraint, or with both (default: dsac-m)",
     )  # fmt: skip
     parser.add_argument("--steps", type=whole, default=100_000, help="agent steps to train for (default: 100000)")
-    parser.add_argument(
-        "--preset", choices=list(PRESETS), help="named settings (default: efficient for pictures, else classic)"
-    )
+    preset = "named settings (default: efficient for pictures, else classic)"
+    parser.add_argument("--preset", choices=list(PRESETS), help=preset)
     parser.add_argument("--out", type=Path, help="run folder (default: runs/ENV-AGENT-sSEED-ID)")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or mps (default: cpu)")
     parser.add_argument("--threads", type=whole, default=1, help="threads of this process (default: 1)")

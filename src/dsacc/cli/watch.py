@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from dsacc.cli.common import PLAYERS, Commands, at_least_one, player_options, say, whole
+from dsacc.cli.common import PLAYERS, Commands, at_least_one, picked, player_options, say, whole
 from dsacc.system.types import POLICIES
 
 
@@ -16,12 +16,8 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("run", metavar="RUN", help=PLAYERS)
     player_options(parser)
-    parser.add_argument(
-        "--shifts",
-        nargs="+",
-        metavar="SHIFT",
-        help="conditions, up to four; id is the clean game (default: id snow for pictures, else id)",
-    )
+    shifts = "conditions, up to four; id is the clean game (default: id snow for pictures, else id)"
+    parser.add_argument("--shifts", nargs="+", metavar="SHIFT", help=shifts)
     parser.add_argument("--severity", default="paper", metavar="LEVEL", help="paper, or 1 to 5 (default: paper)")
     parser.add_argument("--policy", choices=POLICIES, default="greedy", help="how actions are chosen (default: greedy)")
     parser.add_argument("--episodes", type=whole, default=1, help="games, one after the other (default: 1)")
@@ -37,23 +33,8 @@ def run(args: argparse.Namespace) -> None:
     from dsacc.views.watch.film import EXTRA, has_ffmpeg
 
     out = args.out or Path("watch.mp4" if has_ffmpeg() else "watch.gif")
-    made = watch(
-        args.run,
-        args.env,
-        out=out,
-        shifts=args.shifts,
-        severity=args.severity,
-        mode=args.mode,
-        where=args.where,
-        policy=args.policy,
-        episodes=args.episodes,
-        seed=args.seed,
-        max_steps=args.max_steps,
-        fps=args.fps,
-        trust=args.trust,
-        threads=args.threads,
-        progress_bar=True,
-    )
+    asked = picked(args, "shifts severity mode where policy episodes seed max_steps fps trust threads")
+    made = watch(args.run, args.env, out=out, progress_bar=True, **asked)
     for shift in made.shifts:
         games = zip(made.scores[shift], made.steps[shift], strict=True)
         say(f"{shift}: " + ", ".join(f"score {score:g} in {steps:,} steps" for score, steps in games))

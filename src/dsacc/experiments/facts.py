@@ -41,14 +41,8 @@ def facts_of(source: str) -> EnvFacts:
     try:
         check_actions(env)
         observations = Observations(env.observation_space)
-        return EnvFacts(
-            source=source,
-            name=env_name(env),
-            spec=observations.spec,
-            stack=frame_stack(env),
-            is_image=observations.is_image,
-            test_steps=getattr(env.unwrapped, "test_steps", None),
-        )
+        limit = getattr(env.unwrapped, "test_steps", None)
+        return EnvFacts(source, env_name(env), observations.spec, frame_stack(env), observations.is_image, limit)
     finally:
         env.close()
 

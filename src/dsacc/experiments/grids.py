@@ -18,7 +18,6 @@ shifts = ["id", "snow"]         # also: severity, mode, episodes, policy, seed, 
 ```
 """
 
-import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -32,11 +31,12 @@ from dsacc.experiments.builtin import builtin_text
 from dsacc.experiments.facts import EnvFacts, facts_of
 from dsacc.experiments.plan import Plan, Run, Tests
 from dsacc.shifts import find_kind
+from dsacc.system.text import nearest
 from dsacc.system.types import MODES, POLICIES
 
 KEYS = ("envs", "agents", "seeds", "steps", "preset", "settings", "variants", "tests")
 VARIANT_KEYS = ("label", "agents", "settings")
-TEST_KEYS = ("shifts", "severity", "mode", "episodes", "policy", "seed", "every")
+TEST_KEYS = tuple(f.name for f in fields(Tests))
 _MAY_BE_NONE = {f.name for f in fields(Config) if field_type(f)[1]}  # written "none": TOML has no null
 OWN_KEYS = {"env": "envs", "constraint": "agents", "seed": "seeds"}  # fields of Config -> the grid's own keys
 
@@ -73,13 +73,17 @@ def _text(source: str | Path) -> tuple[str, str, str]:
     if str(source) in builtin_names():
         return builtin_text(str(source)), f"the grid {str(source)!r}", str(source)
     if path.suffix != ".toml":
-        near = difflib.get_close_matches(str(source), builtin_names(), n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"choose {', '.join(builtin_names())}, or give a .toml file"
+        hint = _hint(str(source), builtin_names(), ", or give a .toml file")
         raise ConfigError(f"there is no grid {str(source)!r}; {hint}")
     try:
         return path.read_text(encoding="utf-8"), str(path), path.stem
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read ({getattr(error, 'strerror', None) or error})") from error
+
+
+def _hint(name: str, known: Sequence[str], more: str = "") -> str:
+    near = nearest(name, known)
+    return f"did you mean {near!r}?" if near else f"choose {', '.join(known)}{more}"
 
 
 class _Reader:
@@ -112,11 +116,8 @@ class _Reader:
                             "" if game.source == game.name else game.source,
                         )  # fmt: skip
                         self._check(run)
-                        if run.name in runs:
-                            notes.append(
-                                f"{_called(run)} has the settings of {_called(runs[run.name])}; they are run once"
-                            )
-                        runs.setdefault(run.name, run)
+                        if (same := runs.setdefault(run.name, run)) is not run:
+                            notes.append(f"{_called(run)} has the settings of {_called(same)}; they are run once")
         if not runs:
             raise ConfigError(f"{self.where} has no runs, because no variant is for {', '.join(agents)}")
         return Plan(name, tuple(runs.values()), tests, tuple(notes))
@@ -129,9 +130,8 @@ class _Reader:
             return list(range(seeds))
         fine = isinstance(seeds, list) and seeds and all(type(s) is int and s >= 0 for s in seeds)
         if not fine or len(set(seeds)) != len(seeds):
-            raise self._wrong(
-                "seeds", f"must be a number of seeds, or a list of different ones from 0 up, not {seeds!r}"
-            )
+            what = f"must be a number of seeds, or a list of different ones from 0 up, not {seeds!r}"
+            raise self._wrong("seeds", what)
         return list(seeds)
 
     def _variants(self) -> list[dict[str, Any]]:
@@ -170,9 +170,8 @@ class _Reader:
         severities = table.get("severity", ["paper"])
         severities = severities if isinstance(severities, list) else [severities]
         if not severities or not all(s == "paper" or (type(s) is int and 1 <= s <= 5) for s in severities):
-            raise self._wrong(
-                "tests.severity", f"must be 'paper', 1 to 5, or a list of these, not {table['severity']!r}"
-            )
+            what = f"must be 'paper', 1 to 5, or a list of these, not {table['severity']!r}"
+            raise self._wrong("tests.severity", what)
         mode = table.get("mode", "independent")
         if mode not in MODES:
             raise self._wrong("tests.mode", f"must be one of {', '.join(MODES)}, not {mode!r}")
@@ -221,15 +220,16 @@ class _Reader:
     def _known(self, table: Mapping[str, Any], known: Sequence[str], at: str) -> None:
         for key in table:
             if key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"choose {', '.join(known)}"
-                raise ConfigError(f"{self.where}: unknown key {at}{key}; {hint}")
+                raise ConfigError(f"{self.where}: unknown key {at}{key}; {_hint(key, known)}")
+
+    def _value(self, table: Mapping[str, Any], key: str, at: str, default: Any) -> Any:
+        if key not in table and default is None:
+            raise self._wrong(at + key, "is missing")
+        return table.get(key, default)
 
     def _texts(self, table: Mapping[str, Any], key: str, at: str, default: list[str] | None) -> list[str]:
         """A list of different texts. A single text may stand without the list."""
-        if key not in table and default is None:
-            raise self._wrong(at + key, "is missing")
-        values = table.get(key, default)
+        values = self._value(table, key, at, default)
         values = [values] if isinstance(values, str) else values
         if not isinstance(values, list) or not values or not all(isinstance(v, str) and v for v in values):
             raise self._wrong(at + key, f"must be a list of texts, not {values!r}")
@@ -238,17 +238,14 @@ class _Reader:
         return values
 
     def _whole(self, table: Mapping[str, Any], key: str, at: str, default: int | None, low: int) -> int:
-        if key not in table and default is None:
-            raise self._wrong(at + key, "is missing")
-        value = table.get(key, default)
+        value = self._value(table, key, at, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < low:
             raise self._wrong(at + key, f"must be a whole number of at least {low}, not {value!r}")
         return value
 
     def _wrong(self, key: str, what: str, joint: str = " ") -> ConfigError:
-        if key in self.given:
-            return ConfigError(f"--{key}{joint}{what}")
-        return ConfigError(f"{self.where}: {key}{joint}{what}")
+        where = "--" if key in self.given else f"{self.where}: "
+        return ConfigError(f"{where}{key}{joint}{what}")
 
 
 def _called(run: Run) -> str:

@@ -33,9 +33,8 @@ class Run:
     @cached_property
     def config(self) -> Config:
         """Its settings, laid over the preset and checked."""
-        return make_config(
-            self.preset, **{**self.settings, "env": self.env, "constraint": AGENTS[self.agent], "seed": self.seed}
-        )
+        own = {"env": self.env, "constraint": AGENTS[self.agent], "seed": self.seed}
+        return make_config(self.preset, **{**self.settings, **own})
 
     @cached_property
     def name(self) -> str:
@@ -84,10 +83,9 @@ class Plan:
     notes: tuple[str, ...] = ()  # sentences for the user, about how the grid was read
 
     def __getitem__(self, name: str) -> Run:
-        for run in self.runs:
-            if run.name == name:
-                return run
-        raise RunError(f"the plan {self.name!r} has no run {name!r}")
+        if name not in self.names:
+            raise RunError(f"the plan {self.name!r} has no run {name!r}")
+        return self.runs[self.names.index(name)]
 
     @property
     def names(self) -> list[str]:
@@ -138,10 +136,8 @@ def why_not_grown(old: Plan, new: Plan) -> str | None:
     there = {run.name: run for run in new.runs}
     missing = [run for run in old.runs if run.name not in there]
     if missing:
-        fields = [f.name for f in dataclasses.fields(Run) if f.name not in ("label", "source", "steps")]
-        for name in fields:
-            before = {json.dumps(_plain(getattr(run, name))) for run in old.runs}
-            after = {json.dumps(_plain(getattr(run, name))) for run in new.runs}
+        for name in [f.name for f in dataclasses.fields(Run) if f.name not in ("label", "source", "steps")]:
+            before, after = ({json.dumps(getattr(r, name), default=dict) for r in plan.runs} for plan in (old, new))
             if not before <= after:
                 return f"{name} {_listed(before)} there, {_listed(after)} here"
         return f"{missing[0].name} is there and not here"
@@ -150,20 +146,15 @@ def why_not_grown(old: Plan, new: Plan) -> str | None:
             return f"{run.steps:,} steps of {run.name} there, {there[run.name].steps:,} here"
     a, b = old.tests, new.tests
     for name in ("shifts", "severity", "policy"):
-        if not set(getattr(a, name)) <= set(getattr(b, name)):
-            return (
-                f"tests.{name} {_listed(map(str, getattr(a, name)))} there, {_listed(map(str, getattr(b, name)))} here"
-            )
+        before, after = ({str(x) for x in getattr(tests, name)} for tests in (a, b))
+        if not before <= after:
+            return f"tests.{name} {_listed(before)} there, {_listed(after)} here"
     for name in ("mode", "seed", "every"):
         if getattr(a, name) != getattr(b, name):
             return f"tests.{name} {getattr(a, name)} there, {getattr(b, name)} here"
     if b.episodes < a.episodes:
         return f"tests.episodes {a.episodes} there, {b.episodes} here"
     return None
-
-
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else value
 
 
 def _listed(values: Any) -> str:

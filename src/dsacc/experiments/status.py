@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 import os
 import re
 import socket
@@ -21,9 +20,10 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from dsacc.analysis.rows import is_finite, is_whole
 from dsacc.errors import RunError
 from dsacc.runs.lock import STALE, holder_of
-from dsacc.system.files import read_json
+from dsacc.system.files import json_or_empty
 from dsacc.system.text import duration, readable
 
 TAIL = 8_192  # bytes that are read from the end of a log
@@ -52,9 +52,8 @@ def read_standings(folder: Path) -> list[Standing]:
     if not folder.is_dir():
         raise RunError(f"there is no folder {folder}")
     if (folder / "plan.json").is_file():
-        plan = _json(folder / "plan.json")
-        runs = plan.get("runs") if isinstance(plan.get("runs"), list) else None
-        if runs is None:
+        runs = json_or_empty(folder / "plan.json").get("runs")
+        if not isinstance(runs, list):
             raise RunError(f"{folder / 'plan.json'} is not a plan, or is damaged")
         known = [r for r in runs if isinstance(r, dict) and isinstance(r.get("name"), str)]
         return [_standing(r["name"], folder / "runs" / r["name"], _count(r.get("steps")), folder) for r in known]
@@ -72,9 +71,9 @@ def _is_run(path: Path) -> bool:
 
 
 def _standing(name: str, run: Path, steps: int | None, out: Path | None) -> Standing:
-    status = _json(run / "status.json")
+    status = json_or_empty(run / "status.json")
     task_path = None if out is None else out / "tasks" / f"{name}.json"
-    task = {} if task_path is None else _json(task_path)
+    task = {} if task_path is None else json_or_empty(task_path)
     step, steps = _count(status.get("step")) or 0, steps or _count(status.get("steps"))
     state, node = _state(run, status, task, task_path, steps)
     speed = _number(_last(run / "timing.jsonl", "steps_per_second")) if state == "training" else None
@@ -129,12 +128,6 @@ def _lives(task: dict[str, Any], path: Path) -> bool:
 # --- reading what may be missing, half-written or damaged ------------------------------------------------------------
 
 
-def _json(path: Path) -> dict[str, Any]:
-    with suppress(RunError):
-        return read_json(path)
-    return {}
-
-
 def _last(path: Path, key: str) -> Any:
     """The newest value of `key` that is not null, from the last few KB of a file of JSON lines."""
     try:
@@ -153,12 +146,11 @@ def _last(path: Path, key: str) -> Any:
 
 
 def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if is_whole(value) else None
 
 
 def _number(value: Any) -> float | None:
-    fine = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if fine else None
+    return float(value) if is_finite(value) else None
 
 
 # --- showing ---------------------------------------------------------------------------------------------------------
@@ -169,17 +161,11 @@ def as_json(standings: Sequence[Standing]) -> str:
 
 
 def as_table(standings: Sequence[Standing], title: str) -> Table:
-    counts = {state: sum(s.state == state for s in standings) for state in STATES}
-    shown = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
-    table = Table(
-        title=f"{escape(title)}\n{shown}",
-        title_justify="left",
-        caption=_errors(standings),
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
+    counts = Counter(s.state for s in standings)
+    shown = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+    errors = escape("\n".join(f"{s.run}: {s.error}" for s in standings if s.error)) or None
+    table = Table(title=f"{escape(title)}\n{shown}", caption=errors, title_justify="left", caption_justify="left")
+    table.box, table.pad_edge, table.padding = SIMPLE_HEAD, False, (0, 1, 0, 0)
     totals = {s.steps for s in standings}
     shared = totals.pop() if len(totals) == 1 else None  # then only the heading shows it: eighty columns are few
     table.add_column("run", overflow="fold")
@@ -207,21 +193,14 @@ def _short(names: Sequence[str]) -> list[str]:
     return [next((x for x in (brief, three) if counts[x] == 1), name) for brief, three, name in choices]
 
 
-def _errors(standings: Sequence[Standing]) -> str | None:
-    lines = [f"{s.run}: {s.error}" for s in standings if s.error]
-    return escape("\n".join(lines)) or None
-
-
 def watch(folder: Path, console: Console, once: bool) -> None:
     """Print the table: live until every run is over, or once if the output is not a terminal."""
     standings = read_standings(folder)
     if once or not console.is_terminal:
         console.print(as_table(standings, str(folder)))
         return
-    with (
-        Live(as_table(standings, str(folder)), console=console, auto_refresh=False) as live,
-        suppress(KeyboardInterrupt),
-    ):
+    table = as_table(standings, str(folder))
+    with Live(table, console=console, auto_refresh=False) as live, suppress(KeyboardInterrupt):
         while any(s.state not in ("finished", "failed") for s in standings):
             time.sleep(REFRESH)
             standings = read_standings(folder)

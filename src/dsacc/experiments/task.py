@@ -22,7 +22,7 @@ from dsacc.config import AGENTS
 from dsacc.errors import ConfigError, DsaccError, RunError, Stopped
 from dsacc.experiments.plan import Run, Tests, read_plan
 from dsacc.runs import read_status
-from dsacc.system.files import read_json, write_atomically
+from dsacc.system.files import json_or_empty, write_atomically
 from dsacc.system.memory import keep_freed_memory
 from dsacc.system.processes import die_with, pin_to
 from dsacc.system.threads import use_one_thread
@@ -42,26 +42,14 @@ class TaskFile:
 
     def read(self) -> dict[str, Any]:
         """Its content; empty if there is no file, or none that can be read."""
-        try:
-            return read_json(self.path)
-        except RunError:
-            return {}
+        return json_or_empty(self.path)
 
     def begin(self, run: Run, tests: Tests) -> None:
-        attempts = self.read().get("attempts")
-        self._write(
-            {
-                "state": "training",
-                "error": None,
-                "attempts": (attempts if isinstance(attempts, int) else 0) + 1,
-                "host": socket.gethostname(),
-                "pid": os.getpid(),
-                "began": round(time.time(), 1),  # unix seconds
-                "ended": None,
-                "steps": run.steps,
-                "tests": tests.key,
-            }
-        )
+        before = self.read().get("attempts")
+        attempts = (before if isinstance(before, int) else 0) + 1
+        here = {"host": socket.gethostname(), "pid": os.getpid(), "began": round(time.time(), 1)}  # unix seconds
+        asked = {"steps": run.steps, "tests": tests.key}
+        self._write({"state": "training", "error": None, "attempts": attempts, **here, "ended": None, **asked})
 
     def set(self, state: str, error: str | None = None) -> None:
         ended = round(time.time(), 1) if state in ("done", "failed", "stopped") else None
@@ -108,10 +96,10 @@ def perform(run: Run, tests: Tests, out: Path, device: str = "cpu") -> None:
         if model.config != run.config:
             raise ConfigError(f"{run.name} has other settings here than in its plan; use the dsacc that made the plan")
         folder = run_folder(out, run)
-        every = {tests.every: lambda model: _evaluate(model, run, tests, folder)} if tests.every else {}
+        every = {tests.every: lambda model: _evaluate(model, tests, folder)} if tests.every else {}
         model.learn(run.steps, out=folder, every=every)
         task.set("testing")
-        _evaluate(model, run, tests, folder, tick=task.beat)
+        _evaluate(model, tests, folder, tick=lambda *_: task.beat())
     except (Stopped, KeyboardInterrupt):
         task.set("stopped")
         raise
@@ -127,25 +115,12 @@ def describe(error: BaseException) -> str:
     return text if isinstance(error, DsaccError) and text else f"{type(error).__name__}: {text}".rstrip(": ")
 
 
-def _evaluate(model: Any, run: Run, tests: Tests, folder: Path, tick: Callable[[], None] | None = None) -> None:
+def _evaluate(model: Any, tests: Tests, folder: Path, tick: Callable[[int, int], None] | None = None) -> None:
     """Write rows to FOLDER/evaluations. Rows that are there already are kept."""
     from dsacc.play import evaluate
 
-    def beat(*_: object) -> None:
-        if tick is not None:
-            tick()
-
-    evaluate(
-        model,
-        shifts=list(tests.shifts),
-        severity=list(tests.severity),
-        mode=tests.mode,
-        episodes=tests.episodes,
-        seed=tests.seed,
-        policy=list(tests.policy),
-        out=folder,
-        tick=beat,
-    )
+    asked = {name: value for name, value in vars(tests).items() if name != "every"}
+    evaluate(model, out=folder, tick=tick, **asked)
 
 
 # --- as a process ----------------------------------------------------------------------------------------------------

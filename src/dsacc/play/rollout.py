@@ -24,6 +24,7 @@ from dsacc.play.store import RowStore, Trial
 from dsacc.shifts import MODES, Severity, Shift, as_level, find_kind
 from dsacc.system.progress import Silent, Watcher, watcher
 from dsacc.system.threads import using_threads
+from dsacc.system.types import POLICIES
 
 Env = gym.Env[Any, Any]
 Tick = Callable[[int, int], None]  # episodes that have ended, steps that were played
@@ -63,10 +64,9 @@ def evaluate(
     - `threads`: of torch while it plays.
     - `tick`: called after each episode with the number of episodes that have ended and of steps that were played.
     """
-    if episodes < 1:
-        raise ConfigError(f"episodes must be at least 1, not {episodes}")
-    if seed < 0:
-        raise ConfigError(f"seed must be at least 0, not {seed}")
+    for name, value, least in (("episodes", episodes, 1), ("seed", seed, 0)):
+        if value < least:
+            raise ConfigError(f"{name} must be at least {least}, not {value}")
     player = as_player(agent, env=env, trust=trust)
     source = env if env is not None else player.env
     if source is None:
@@ -115,20 +115,17 @@ def conditions_of(
     severities = [severity] if isinstance(severity, str | int) else list(severity)
     policies = [policy] if isinstance(policy, str) else list(policy)
     for text in policies:
-        if text not in ("greedy", "sampled"):
+        if text not in POLICIES:
             raise ConfigError(f"policy is 'greedy' or 'sampled', not {text!r}")
     if mode not in MODES:
         raise ConfigError(f"mode is one of {', '.join(MODES)}, not {mode!r}")
     for shift in _once(shifts):
-        if shift != "id":
-            find_kind(shift, "picture" if picture else "vector")
-        levels = [None] if shift == "id" else [as_level(s) or "paper" for s in severities]
-        for level in _once(levels):
-            for text in _once(policies):
-                if shift == "id":
-                    yield Trial("id", None, None, text)
-                else:
-                    yield Trial(shift, level, mode, text, where)
+        if shift == "id":
+            yield from (Trial("id", None, None, text) for text in _once(policies))
+            continue
+        find_kind(shift, "picture" if picture else "vector")
+        for level in _once(as_level(s) or "paper" for s in severities):
+            yield from (Trial(shift, level, mode, text, where) for text in _once(policies))
 
 
 def _once(items: Iterable[Any]) -> list[Any]:

@@ -105,11 +105,9 @@ def blur_by_fall(dots: Array, kernel: Array | None, margin: tuple[int, int]) -> 
     (height, width), (my, mx) = dots.shape, margin
     if kernel is None:
         return dots[_padded(height, my, 0)][:, _padded(width, mx, 0)]
-    used = np.flatnonzero(kernel.any(axis=0))
-    half = max(kernel.shape[1] // 2 - int(used[0]), int(used[-1]) - kernel.shape[1] // 2)
-    middle = kernel.shape[1] // 2
+    reach = middle = len(kernel) // 2
+    half = int(np.abs(np.flatnonzero(kernel.any(axis=0)) - middle).max())
     kernel = np.ascontiguousarray(kernel[:, middle - half : middle + half + 1])
-    reach = kernel.shape[0] // 2
     wide = dots[_padded(height, my, reach)][:, _padded(width, mx, half)]
     out = cv2.filter2D(wide, -1, kernel)
     return np.ascontiguousarray(out[reach : reach + height + 2 * my, half : half + width + 2 * mx])

@@ -90,10 +90,5 @@ def blur(rng: np.random.Generator, shape: tuple[int, ...], level: Level) -> Chan
     return Drawn(lambda seen: cv2.GaussianBlur(seen, (0, 0), sigma))
 
 
-register("gaussian_noise", gaussian_noise)
-register("contrast", contrast)
-register("saturation", saturation)
-register("brightness", brightness)
-register("salt_pepper", salt_pepper)
-register("occlusion", occlusion)
-register("blur", blur)
+for kind in (gaussian_noise, contrast, saturation, brightness, salt_pepper, occlusion, blur):
+    register(kind.__name__, kind)

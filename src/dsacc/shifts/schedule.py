@@ -55,13 +55,8 @@ class Schedule:
         return self.bank[member](seen, age)
 
     def state(self) -> dict[str, Any]:
-        return {
-            "seeds": list(self._seeds),
-            "episode": self._episode,
-            "frame": self._frame,
-            "one": self._one,
-            "rng": self._rng.bit_generator.state,
-        }
+        counts = {"episode": self._episode, "frame": self._frame, "one": self._one}
+        return {"seeds": list(self._seeds), **counts, "rng": self._rng.bit_generator.state}
 
     def load_state(self, state: dict[str, Any]) -> None:
         self._seeds, self._episode = [int(s) for s in state["seeds"]], int(state["episode"])

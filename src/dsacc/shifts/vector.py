@@ -31,6 +31,5 @@ def bias(rng: np.random.Generator, shape: tuple[int, ...], level: Level) -> Chan
     return Drawn(lambda seen: seen + offset, offset.nbytes)
 
 
-register("gaussian_noise", gaussian_noise, on="vector")
-register("dropout", dropout, on="vector")
-register("bias", bias, on="vector")
+for kind in (gaussian_noise, dropout, bias):
+    register(kind.__name__, kind, on="vector")

@@ -224,6 +224,5 @@ def _mean(velocities: list[Velocity]) -> Velocity:
     return sum(rows) / len(rows), sum(columns) / len(columns)
 
 
-register("snow", snow)
-register("rain", rain)
-register("fog", fog)
+for kind in (snow, rain, fog):
+    register(kind.__name__, kind)

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,13 @@ def read_file(path: Path) -> bytes:
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file. Anything else raises a RunError."""
     return parse_json(read_file(path), path)
+
+
+def json_or_empty(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty if there is none that can be read."""
+    with suppress(RunError):
+        return read_json(path)
+    return {}
 
 
 def parse_json(data: bytes, path: Path) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
@@ -20,28 +20,18 @@ def describe(row: Mapping[str, Any]) -> str:
     return "  ".join(f"{k} {readable(v)}" for k, v in row.items() if v is not None and SHOWN.fullmatch(k))
 
 
-class Watcher(Protocol):
-    """Is called for every step and for every row of metrics."""
+class Watcher:
+    """Is called for every step and for every row of metrics. This one shows nothing."""
 
     def step(self, step: int) -> None: ...
     def row(self, row: Mapping[str, Any]) -> None: ...
     def close(self) -> None: ...
 
 
-class Silent:
-    """Shows nothing."""
-
-    def step(self, step: int) -> None:
-        pass
-
-    def row(self, row: Mapping[str, Any]) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
+Silent = Watcher
 
 
-class Lines:
+class Lines(Watcher):
     """Plain lines for logs and pipes: twenty per run, four per evaluation."""
 
     def __init__(self, total: int, start: int = 0, unit: str = "steps") -> None:
@@ -63,9 +53,6 @@ class Lines:
 
     def row(self, row: Mapping[str, Any]) -> None:
         self.latest |= {k: v for k, v in row.items() if v is not None}
-
-    def close(self) -> None:
-        pass
 
 
 def _digits(speed: float) -> int:
@@ -93,18 +80,13 @@ class _WithFigures(Progress):
             yield Text(self.figures)
 
 
-class Bar:
+class Bar(Watcher):
     """A live bar: step, steps/s and time left, with the latest figures below."""
 
     def __init__(self, total: int, start: int = 0, label: str = "", unit: str = "steps") -> None:
-        self.progress = _WithFigures(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
-            _Speed(unit),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-        )
+        name, count = TextColumn("{task.description}"), TextColumn("{task.completed:,.0f}/{task.total:,.0f}")
+        columns = (name, BarColumn(bar_width=24), count, _Speed(unit), TimeRemainingColumn())
+        self.progress = _WithFigures(*columns, console=Console(stderr=True))
         self.progress.start()
         self.task = self.progress.add_task(label, total=total, completed=start)
         self.latest: dict[str, Any] = {}

@@ -17,13 +17,8 @@ def readable(x: float, digits: int = 3) -> str:
 
 def size(count: int) -> str:
     """`7.07 GB`, `1.5 MB`, `12 KB`."""
-    return (
-        f"{count / 1e9:.2f} GB"
-        if count >= 1e8
-        else f"{count / 1e6:.1f} MB"
-        if count >= 1e5
-        else f"{count / 1e3:.0f} KB"
-    )
+    unit, digits, name = (1e9, 2, "GB") if count >= 1e8 else (1e6, 1, "MB") if count >= 1e5 else (1e3, 0, "KB")
+    return f"{count / unit:.{digits}f} {name}"
 
 
 def duration(seconds: float) -> str:

@@ -51,10 +51,9 @@ def preview(
     out = Path(out)
     if out.suffix.lower() != ".png":
         raise ConfigError(f"the preview is a PNG file; its name must end in .png, unlike {out.name!r}")
-    if steps < 0:
-        raise ConfigError(f"--steps must be at least 0, not {steps}")
-    if seed < 0:
-        raise ConfigError(f"--seed must be at least 0, not {seed}")
+    for option, value in (("steps", steps), ("seed", seed)):
+        if value < 0:
+            raise ConfigError(f"--{option} must be at least 0, not {value}")
     if mode not in MODES:
         raise ConfigError(f"mode must be {', '.join(MODES[:-1])} or {MODES[-1]}, not {mode!r}")
     columns = [(find_kind(shift).name, as_level(severity) or "paper") for shift in shifts for severity in severities]
@@ -64,11 +63,9 @@ def preview(
     for name in envs:
         clean = _play(make_env(name), seed, steps, frames)
         for how in MODES if modes else (mode,):
-            shifted = [
-                _play(Shift(make_env(name), kind, severity, how, seed), seed, steps, frames)
-                for kind, severity in columns
-            ]
-            rows.append((f"{name}, {how}" if modes else name, [clean, *shifted]))
+            shifted = [Shift(make_env(name), kind, severity, how, seed) for kind, severity in columns]
+            cells = [clean, *(_play(env, seed, steps, frames) for env in shifted)]
+            rows.append((f"{name}, {how}" if modes else name, cells))
     several = len(severities) > 1 or list(severities) != ["paper"]
     titles = ["clean", *(f"{kind.replace('_', ' ')}{f', {level}' if several else ''}" for kind, level in columns)]
     write_atomically(out, _draw(rows, titles, frames))
@@ -92,9 +89,9 @@ def _play(env: Env, seed: int, steps: int, frames: int) -> _Cell:
     agent: deque[Array] = deque(maxlen=frames)
 
     def look(observation: Any) -> None:
-        newest = _rgb(layout.split(observation)[-1])
-        agent.append(newest)
-        screen: Any = env.render() if on_screen else newest
+        newest = layout.split(observation)[-1]
+        agent.append(np.broadcast_to(newest, (*newest.shape[:2], 3)))
+        screen: Any = env.render() if on_screen else agent[-1]
         colour.append(screen)
 
     env.action_space.seed(seed)
@@ -108,13 +105,8 @@ def _play(env: Env, seed: int, steps: int, frames: int) -> _Cell:
     return _Cell(list(colour), list(agent) if on_screen else [])
 
 
-def _rgb(picture: Array) -> Array:
-    return np.broadcast_to(picture, (*picture.shape[:2], 3))
-
-
 def _draw(rows: list[tuple[str, list[_Cell]]], titles: list[str], frames: int) -> bytes:
     """Copy the pictures pixel by pixel, enlarged by whole factors; matplotlib draws only the text."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     target = WIDE if frames == 1 and len(titles) <= FEW else NARROW
@@ -124,7 +116,6 @@ def _draw(rows: list[tuple[str, list[_Cell]]], titles: list[str], frames: int) -
     total = (sum(heights) + GAP * len(rows) + 2 * LINE, MARGIN + (width + GAP) * len(titles))
     canvas = np.full((*total, 3), 255, np.uint8)
     figure = Figure(figsize=(total[1] / DPI, total[0] / DPI), dpi=DPI)
-    FigureCanvasAgg(figure)
 
     def write(text: str, x: float, y: float, size: float, **how: Any) -> None:
         figure.text(x / total[1], 1 - y / total[0], text, fontsize=size, va="center", **how)

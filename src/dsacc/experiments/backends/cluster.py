@@ -39,17 +39,11 @@ def import_ray() -> Any:
         ray: Any = import_module("ray")
     except ImportError as error:
         raise ConfigError("--backend ray needs Ray; install it with pip install 'dsacc[ray]'") from error
-    _silence_raylets(ray)
-    return ray
-
-
-def _silence_raylets(ray: Any) -> None:
-    """Keep Ray from printing pages of a raylet's log on standard output when a node is lost; we say so in a sentence.
-
-    Ray 2.60 has no public switch for this: `log_to_driver=False` silences workers, but not the thread that prints the
-    errors of a cluster. So this sets the private switch of Ray's own debugger. In a Ray without it, nothing breaks.
-    """
+    # Keep Ray from printing pages of a raylet's log on standard output when a node is lost; we say so in a sentence.
+    # Ray 2.60 has no public switch for this: `log_to_driver=False` silences workers, but not the thread that prints the
+    # errors of a cluster. So this sets the private switch of Ray's own debugger. In a Ray without it, nothing breaks.
     ray._private.worker._worker_logs_enabled = False
+    return ray
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from dsacc.experiments.backends.base import Attempt, Backend, Ending
-from dsacc.experiments.backends.process import LOOK, PATIENCE, Process, error_of, start_task
+from dsacc.experiments.backends.process import LOOK, PATIENCE, Process, end, error_of, start_task
 from dsacc.system.memory import free_memory
 from dsacc.system.processes import cores
 
@@ -37,9 +37,7 @@ class Local(Backend):
             yield
         finally:
             for process in self._slots:
-                if process.poll() is None:
-                    process.kill()
-                process.wait()
+                end(process)
             self._slots.clear()
 
     def submit(self, attempt: Attempt) -> Process:

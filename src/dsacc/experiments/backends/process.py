@@ -37,6 +37,13 @@ def start_task(out: Path, name: str, device: str, core: int | None = None) -> Pr
         )
 
 
+def end(process: Process) -> None:
+    """Kill it if it still runs, and collect it."""
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+
+
 def error_of(out: Path, name: str, process: Process) -> str | None:
     """What went wrong in a process that has ended; None if nothing did.
 

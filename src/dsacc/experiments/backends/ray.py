@@ -43,14 +43,9 @@ class OnRay(Backend):
             yield
 
     def submit(self, attempt: Attempt) -> Any:
-        remote = self._ray.remote(perform).options(
-            name=attempt.name,
-            num_cpus=1,
-            num_gpus=self._gpus,
-            memory=attempt.memory,
-            max_retries=LOSSES,
-            retry_exceptions=False,
-        )
+        needs = {"num_cpus": 1, "num_gpus": self._gpus, "memory": attempt.memory}
+        again = {"max_retries": LOSSES, "retry_exceptions": False}
+        remote = self._ray.remote(perform).options(name=attempt.name, **needs, **again)
         return remote.remote(str(attempt.out.absolute()), attempt.name, self.device)
 
     def poll(self, running: Mapping[Any, Attempt]) -> dict[Any, Ending]:

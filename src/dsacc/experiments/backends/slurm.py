@@ -23,7 +23,7 @@ from dsacc.errors import ConfigError, DsaccError, RunError
 from dsacc.experiments.backends.base import Attempt, Backend, Ending
 from dsacc.experiments.backends.supervised import SupervisedTask
 from dsacc.experiments.task import TaskFile, is_done
-from dsacc.system.files import read_json, write_atomically
+from dsacc.system.files import json_or_empty, write_atomically
 from dsacc.system.processes import is_alive
 
 ASK = 30.0  # seconds between two questions to the scheduler
@@ -106,16 +106,9 @@ class OnSlurm(Backend):
         local = self.cluster != "slurm"
         count = {} if local else {"slurm_max_num_timeout": REQUEUES}
         executor = _submitit().AutoExecutor(str(out / "slurm"), cluster=self.cluster, **count)
-        executor.update_parameters(
-            name="dsacc",
-            nodes=1,
-            tasks_per_node=1,
-            cpus_per_task=1,
-            mem_gb=-(-memory // 2**30),
-            timeout_min=self.minutes,
-        )
-        if self.device.startswith("cuda"):
-            executor.update_parameters(gpus_per_node=1)
+        one = {"nodes": 1, "tasks_per_node": 1, "cpus_per_task": 1}
+        one |= {"gpus_per_node": 1} if self.device.startswith("cuda") else {}
+        executor.update_parameters(name="dsacc", mem_gb=-(-memory // 2**30), timeout_min=self.minutes, **one)
         if not local:
             additional = {"requeue": True, **self.sbatch}
             executor.update_parameters(slurm_signal_delay_s=SAVING, slurm_additional_parameters=additional)
@@ -200,10 +193,7 @@ def _ending(job: str, attempt: Attempt) -> Ending:
 
 
 def _read_jobs(out: Path) -> dict[str, str]:
-    try:
-        return {str(name): str(job) for name, job in read_json(out / "slurm" / "jobs.json").items()}
-    except (RunError, AttributeError):
-        return {}
+    return {name: str(job) for name, job in json_or_empty(out / "slurm" / "jobs.json").items()}
 
 
 def _submitit() -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dsacc.experiments.backends.base import Ending
-from dsacc.experiments.backends.process import LOOK, PATIENCE, Process, error_of, start_task
+from dsacc.experiments.backends.process import LOOK, PATIENCE, Process, end, error_of, start_task
 from dsacc.runs.lock import STALE, holder_of
 from dsacc.system.processes import is_alive
 
@@ -38,7 +38,8 @@ class SupervisedTask:
         except KeyboardInterrupt:
             self.stop()
         finally:
-            self._end()
+            if self._process is not None:
+                end(self._process)
         seconds, process = time.monotonic() - began, self._process
         node = f"{socket.gethostname()}:{process.pid if process else os.getpid()}"
         if process is None or self.stopped:
@@ -53,12 +54,6 @@ class SupervisedTask:
             until = time.monotonic() + PATIENCE
             while is_alive(self._process.pid) and time.monotonic() < until:
                 time.sleep(LOOK)  # Popen.wait is not for handlers: the interrupted code may be inside it
-
-    def _end(self) -> None:
-        if self._process is not None:
-            if self._process.poll() is None:
-                self._process.kill()
-            self._process.wait()
 
 
 def wait_for_lost(

@@ -89,20 +89,33 @@ def layout(shape: tuple[int, ...], wanted: tuple[int, ...]) -> Callable[[Array],
     return None
 
 
+def check_spaces(who: str, env: gym.Env[Any, Any], actions: int | None, shape: Any, dtype: Any) -> None:
+    """Raise a ModelError where a policy of so many actions that sees this shape (None: any) and type cannot play."""
+    if actions is not None:
+        check_action_count(who, actions, env)
+    space = env.observation_space
+    there = tuple(space.shape or ())
+    if shape is not None and layout(there, shape) is None:
+        raise _other_shape(who, shape, there)
+    if dtype == np.uint8 and space.dtype != np.uint8:
+        raise ModelError(f"{who} sees uint8; this environment shows {space.dtype}")
+
+
+def _other_shape(who: str, wanted: tuple[int, ...], there: tuple[int, ...]) -> ModelError:
+    return ModelError(f"{who} sees observations of shape {wanted}; this environment shows {there}")
+
+
 def laid_out(observations: Array, wanted: tuple[int, ...], who: str) -> Array:
     """The batch in the layout that this policy sees. Raises a ModelError with both shapes where there is none."""
     convert = layout(observations.shape[1:], wanted)
     if convert is None:
-        raise ModelError(f"{who} sees observations of shape {wanted}; this environment shows {observations.shape[1:]}")
+        raise _other_shape(who, wanted, observations.shape[1:])
     return np.ascontiguousarray(convert(observations))
 
 
 def fingerprint_of(parts: Iterable[bytes]) -> str:
     """Sixteen hex digits of a hash of everything a policy is made of."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part)
-    return digest.hexdigest()[:16]
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
 
 def need(module: str, extra: str) -> Any:

@@ -9,25 +9,11 @@ import numpy as np
 
 from dsacc.envs import check_actions
 from dsacc.errors import ModelError, first_line
-from dsacc.play.adapters.base import (
-    Player,
-    Rngs,
-    actions_from,
-    check_action_count,
-    fingerprint_of,
-    laid_out,
-    layout,
-    need,
-)
+from dsacc.play.adapters.base import Player, Rngs, actions_from, check_spaces, fingerprint_of, laid_out, need
 from dsacc.system.types import Array
 
-_TYPES = {
-    "tensor(uint8)": np.uint8,
-    "tensor(float)": np.float32,
-    "tensor(double)": np.float64,
-    "tensor(int64)": np.int64,
-    "tensor(int32)": np.int32,
-}
+_NAMES = {"uint8": np.uint8, "float": np.float32, "double": np.float64, "int64": np.int64, "int32": np.int32}
+_TYPES = {f"tensor({name})": dtype for name, dtype in _NAMES.items()}
 
 
 class OnnxPlayer(Player):
@@ -65,14 +51,8 @@ class OnnxPlayer(Player):
         self.train_seed, self.step = _whole(notes.get("seed")), _whole(notes.get("step"))
 
     def check_fits(self, env: gym.Env[Any, Any]) -> None:
-        if self._scores is not None:
-            check_action_count(self.agent, self._scores, env)
         self._actions = check_actions(env)
-        shape, dtype = tuple(env.observation_space.shape or ()), env.observation_space.dtype
-        if self._shape is not None and layout(shape, self._shape) is None:
-            raise ModelError(f"{self.agent} sees observations of shape {self._shape}; this environment shows {shape}")
-        if self._dtype == np.uint8 and dtype != np.uint8:
-            raise ModelError(f"{self.agent} sees uint8; this environment shows {dtype}")
+        check_spaces(self.agent, env, self._scores, self._shape, self._dtype)
 
     def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
         return actions_from(self.answer(observations), len(observations), self._actions, self.agent, rngs, greedy)

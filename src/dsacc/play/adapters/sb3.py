@@ -11,7 +11,7 @@ import torch
 from gymnasium import spaces
 
 from dsacc.errors import BadInput, ModelError, first_line
-from dsacc.play.adapters.base import Player, Rngs, check_action_count, choose, fingerprint_of, laid_out, layout, need
+from dsacc.play.adapters.base import Player, Rngs, check_spaces, choose, fingerprint_of, laid_out, need
 from dsacc.system.types import Array
 
 MODULES = {"DQN": "stable_baselines3", "PPO": "stable_baselines3", "A2C": "stable_baselines3", "QRDQN": "sb3_contrib"}
@@ -66,24 +66,14 @@ class SB3Player(Player):
         return player
 
     def check_fits(self, env: gym.Env[Any, Any]) -> None:
-        check_action_count(self.agent, self.actions, env)
-        shape, wanted = tuple(env.observation_space.shape or ()), self.model.observation_space
-        if layout(shape, self.shape) is None:
-            raise ModelError(f"{self.agent} sees observations of shape {self.shape}; this environment shows {shape}")
-        if wanted.dtype == np.uint8 and env.observation_space.dtype != np.uint8:
-            raise ModelError(f"{self.agent} sees uint8; this environment shows {env.observation_space.dtype}")
+        check_spaces(self.agent, env, self.actions, self.shape, self.model.observation_space.dtype)
 
     def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
         scores_BA = self.scores(observations)
         if greedy or self.algorithm in ("PPO", "A2C"):
             return choose(scores_BA, rngs, greedy)
-        best_B, epsilon = scores_BA.argmax(axis=1), float(self.model.exploration_rate)
-        return np.array(
-            [
-                int(rng.integers(self.actions)) if rng.random() < epsilon else int(best)
-                for best, rng in zip(best_B, rngs, strict=True)
-            ]
-        )
+        epsilon, pairs = float(self.model.exploration_rate), zip(scores_BA.argmax(axis=1), rngs, strict=True)
+        return np.array([rng.integers(self.actions) if rng.random() < epsilon else best for best, rng in pairs])
 
     @torch.no_grad()
     def scores(self, observations: Array) -> Array:
@@ -91,48 +81,30 @@ class SB3Player(Player):
         policy = self.model.policy
         policy.set_training_mode(False)
         seen = torch.as_tensor(self._as_trained(observations), device=policy.device)
-        scores_BA: Array = self._scores(policy, seen).cpu().double().numpy()
-        return scores_BA
+        if self.algorithm == "DQN":
+            scores_BA = policy.q_net(seen)
+        elif self.algorithm == "QRDQN":
+            scores_BA = policy.quantile_net(seen).mean(dim=1)  # [B, quantiles, A]
+        else:
+            scores_BA = policy.get_distribution(seen).distribution.logits
+        return np.asarray(scores_BA.cpu().double())
 
     def _as_trained(self, observations: Array) -> Array:
         """In the model's layout and type. Bytes are scaled to [0, 1] where the highest value of its space is 1."""
         seen, space = laid_out(observations, self.shape, self.agent), self.model.observation_space
-        if (
-            seen.dtype == np.uint8
-            and isinstance(space, spaces.Box)
-            and space.dtype != np.uint8
-            and space.high.max() <= 1
-        ):
-            return (seen / 255).astype(space.dtype)
-        return seen.astype(space.dtype, copy=False)
-
-    def _scores(self, policy: Any, seen: torch.Tensor) -> torch.Tensor:
-        """Logits or Q-values [B, A]."""
-        if self.algorithm == "DQN":
-            scores: torch.Tensor = policy.q_net(seen)
-        elif self.algorithm == "QRDQN":
-            scores = policy.quantile_net(seen).mean(dim=1)  # [B, quantiles, A]
-        else:
-            scores = policy.get_distribution(seen).distribution.logits
-        return scores
+        scaled = isinstance(space, spaces.Box) and space.dtype != np.uint8 and space.high.max() <= 1
+        return (seen / 255 if scaled and seen.dtype == np.uint8 else seen).astype(space.dtype, copy=False)
 
 
 # Replaced while loading: memory and schedules that only training needs. A schedule is often a pickled function, which
 # another version of Python cannot read. A replay buffer of the usual size for Atari would take 50 GB.
-_FOR_PLAY = {
-    "buffer_size": 1,
-    "n_steps": 1,
-    "n_envs": 1,
+_FOR_PLAY: dict[str, Any] = {
+    **dict.fromkeys(("lr_schedule", "exploration_schedule", "tensorboard_log", "ep_info_buffer")),
+    **dict.fromkeys(("_last_obs", "_last_original_obs", "_last_episode_starts")),
+    **dict.fromkeys(("buffer_size", "n_steps", "n_envs"), 1),
     "optimize_memory_usage": False,
     "learning_rate": 0.0,
-    "lr_schedule": None,
     "clip_range": 0.2,
-    "exploration_schedule": None,
-    "tensorboard_log": None,
-    "ep_info_buffer": None,
-    "_last_obs": None,
-    "_last_original_obs": None,
-    "_last_episode_starts": None,
 }
 
 

@@ -95,11 +95,11 @@ def clip_figure_data(
     observations = _play(model, made, steps, int(game.integers(2**31)), actions)
     shape = noise_shape(c, 1, len(names))[1:]
     noise_SD = noises.standard_normal((steps, draws, *shape))
-    looks = [
-        look(model, np.repeat(observations[i : i + BATCH], draws, axis=0), noise=_rows(noise_SD[i : i + BATCH]))
-        for i in range(0, steps, BATCH)
-    ]
-    groups = {name: np.concatenate([_facts(x)[name] for x in looks]) for name in _facts(looks[0])}
+    parts = []
+    for i in range(0, steps, BATCH):
+        noise_ND = noise_SD[i : i + BATCH].reshape(-1, *shape)
+        parts.append(_facts(look(model, np.repeat(observations[i : i + BATCH], draws, axis=0), noise=noise_ND)))
+    groups = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     verdict, pair = _choose(groups)
     state, draw = divmod(pair, draws)
     drawn = noise_SD[state, draw]
@@ -108,7 +108,7 @@ def clip_figure_data(
     assert one.clipped_BA is not None
     assert one.unclipped_BA is not None
     assert one.root_B is not None
-    shares = {name: float(groups[name].mean()) for name in ("outside", "unreachable", "lost", "lost_clipped")}
+    shares = {f"share_{name}": float(values.mean()) for name, values in groups.items() if name != "sure"}
     return ClipData(
         verdict=verdict,
         sentence=_sentence(verdict, shares, steps * draws),
@@ -133,11 +133,8 @@ def clip_figure_data(
         kept_clipped=bool(one.kept[0][0]),
         kept_unclipped=bool(one.kept[1][0]),
         looked_at=steps * draws,
-        share_clipped=shares["outside"],
-        share_unreachable=shares["unreachable"],
-        share_lost=shares["lost"],
-        share_lost_clipped=shares["lost_clipped"],
         observation=np.array(observations[state]),
+        **shares,
     )
 
 
@@ -157,10 +154,6 @@ def _play(model: DSAC, env: gym.Env[Any, Any], steps: int, seed: int, rng: np.ra
         env.close()
 
 
-def _rows(noise_SD: Array) -> Array:
-    return noise_SD.reshape(-1, *noise_SD.shape[2:])
-
-
 def _facts(x: Insight) -> dict[str, Array]:
     assert x.kept is not None
     assert x.root_B is not None
@@ -168,7 +161,7 @@ def _facts(x: Insight) -> dict[str, Array]:
     clipped_B, unclipped_B = x.kept
     return {
         # Rounding alone can put a root slightly outside.
-        "outside": (x.root_B < -1e-9) | (x.root_B > 1 + 1e-9),
+        "clipped": (x.root_B < -1e-9) | (x.root_B > 1 + 1e-9),
         "unreachable": ~x.reached_B,
         "lost": ~unclipped_B,
         "lost_clipped": ~clipped_B,
@@ -178,12 +171,11 @@ def _facts(x: Insight) -> dict[str, Array]:
 
 def _choose(facts: dict[str, Array]) -> tuple[str, int]:
     """The verdict, and the index of the pair to show."""
-    saved_N = facts["outside"] & facts["lost"] & ~facts["lost_clipped"]
-    groups = {"lost": saved_N, "changed": facts["outside"], "none": np.ones_like(saved_N)}
-    verdict = next(name for name, among_N in groups.items() if among_N.any())
-    among_N = groups[verdict]
-    if (among_N & ~facts["unreachable"]).any():
-        among_N = among_N & ~facts["unreachable"]
+    saved_N = facts["clipped"] & facts["lost"] & ~facts["lost_clipped"]
+    groups = {"lost": saved_N, "changed": facts["clipped"], "none": np.ones_like(saved_N)}
+    verdict, among_N = next((name, group_N) for name, group_N in groups.items() if group_N.any())
+    met_N = among_N & ~facts["unreachable"]
+    among_N = met_N if met_N.any() else among_N
     return verdict, int(np.where(among_N, facts["sure"], -1).argmax())
 
 
@@ -191,7 +183,7 @@ def _sentence(verdict: str, shares: dict[str, float], count: int) -> str:
     looked = f"of {count:,} pairs of a state and a draw of noise"
     if verdict == "none":
         return f"Clipping has no effect here: {looked}, none has a λ outside [0, 1]."
-    outside, lost = f"{shares['outside']:.0%}", f"{shares['lost']:.0%}"
+    outside, lost = f"{shares['share_clipped']:.0%}", f"{shares['share_lost']:.0%}"
     if verdict == "changed":
         return f"Clipping changes λ in {outside} {looked}, but never saves the best action."
     return f"Without the clip, λ leaves [0, 1] in {outside} {looked}, and the best action is lost in {lost}."

@@ -1,11 +1,10 @@
 """The folder of files beside a page. It holds a list of the files that the page wrote. The next page removes those that
 it no longer has, and never removes a file of anybody else."""
 
-import hashlib
 import json
 from pathlib import Path
 
-from dsacc.system.files import write_atomically
+from dsacc.system.files import sha256, write_atomically
 
 LIST = "manifest.json"
 FOLDERS = ("figures", "tables")
@@ -20,17 +19,17 @@ class Attachments:
 
     def write(self, name: str, data: bytes) -> None:
         write_atomically(self.path / name, data)
-        self._made[name] = _hash(data)
+        self._made[name] = sha256(data)
 
     def adopt(self, name: str) -> None:
         """Take over a file that other code has written here for the page."""
-        self._made[name] = _hash((self.path / name).read_bytes())
+        self._made[name] = sha256((self.path / name).read_bytes())
 
     def settle(self) -> None:
         """Remove what an earlier page wrote and this one did not, unless it has been changed. Then write the list."""
         for name, written in self._earlier().items():
             path = self.path / name
-            if name not in self._made and self._is_own(name) and _hash(path.read_bytes()) == written:
+            if name not in self._made and self._is_own(name) and sha256(path.read_bytes()) == written:
                 path.unlink()
         write_atomically(self.path / LIST, (json.dumps(self._made, indent=1, sort_keys=True) + "\n").encode())
 
@@ -51,7 +50,3 @@ class Attachments:
             return False
         path = self.path / folder / file
         return path.is_file() and not path.is_symlink() and not path.parent.is_symlink()
-
-
-def _hash(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

@@ -28,61 +28,32 @@ SIZE = (3.9, 2.5)  # inches at 72 dots: fits a third of a wide page, or a phone
 MARGINS = {"left": 0.56, "right": 0.12, "bottom": 0.44, "top": 0.08}  # inches around a panel
 HEAD, LEGEND = 0.26, 0.17  # inches for the title, and for one line of the legend, in a file
 RC: dict[Any, Any] = {
+    **dict.fromkeys(("font.size", "axes.labelsize"), 9.5),
+    **dict.fromkeys(
+        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "grid.color"), INK
+    ),
+    **dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width", "grid.linewidth"), 0.6),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
     "svg.fonttype": "none",
-    "font.size": 9.5,
-    "axes.labelsize": 9.5,
     "axes.titlesize": 10,
     "text.parse_math": False,  # a name with a dollar sign is a name
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": INK,
-    "axes.linewidth": 0.6,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
     "axes.grid": True,
-    "grid.color": INK,
     "grid.alpha": 0.14,
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
     "path.simplify": True,
 }
 
 
-@dataclass(frozen=True)
 class Style:
-    """The colour, dashes and marker of an agent. Any one of the three is enough to tell it apart."""
+    """The colour, dashes and marker of an agent. Any one of the three is enough to tell it apart. For matplotlib these
+    are `colour` and `line`, for the page `ink`, `dasharray` and `shape`."""
 
-    index: int
-
-    @property
-    def colour(self) -> str:
-        return COLOURS[self.index % len(COLOURS)]
-
-    @property
-    def _turn(self) -> int:
-        return self.index + self.index // len(COLOURS)  # the eighth agent shares only its colour with the first
-
-    @property
-    def line(self) -> dict[str, Any]:
-        dash, marker = DASHES[self._turn % len(DASHES)], MARKERS[self._turn % len(MARKERS)]
-        return {"color": self.colour, "linestyle": dash, "marker": marker}
-
-    @property
-    def ink(self) -> str:
-        return f"var(--s{self.index % len(COLOURS)})"
-
-    @property
-    def dasharray(self) -> str:
-        dash = DASHES[self._turn % len(DASHES)]
-        return "none" if dash == "solid" else " ".join(f"{1.6 * x:g}" for x in dash[1])
-
-    @property
-    def shape(self) -> str:
-        return SHAPES[self._turn % len(SHAPES)]
+    def __init__(self, index: int) -> None:
+        turn = index + index // len(COLOURS)  # the eighth agent shares only its colour with the first
+        dash, marker = DASHES[turn % len(DASHES)], MARKERS[turn % len(MARKERS)]
+        self.index, self.colour, self.ink = index, COLOURS[index % len(COLOURS)], f"var(--s{index % len(COLOURS)})"
+        self.line = {"color": self.colour, "linestyle": dash, "marker": marker}
+        self.dasharray = "none" if dash == "solid" else " ".join(f"{1.6 * x:g}" for x in dash[1])
+        self.shape = SHAPES[turn % len(SHAPES)]
 
 
 @dataclass
@@ -100,12 +71,10 @@ class Drawing:
 
 def new_figure(height: float = SIZE[1], width: float = SIZE[0], left: float = MARGINS["left"]) -> tuple[Any, Any]:
     """A figure with one panel, in inches. Margins are fixed: a layout engine would take most of a report's time."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     figure = Figure(figsize=(width, height))
-    FigureCanvasAgg(figure)
     axis = figure.subplots()
     _place(figure, **{**MARGINS, "left": left})
     for scale in (axis.xaxis, axis.yaxis):

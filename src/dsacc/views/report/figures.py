@@ -20,18 +20,15 @@ FEW = 6  # agents: up to here bands and shades can be told apart
 
 def improvement_figure(name: str, title: str, claims: Mapping[str, list[Claim]], styles: Styles) -> Drawing | None:
     """P(agent beats the baseline) with its interval, one row per condition. At 0.5 neither is better."""
-    made = {agent: [c for c in cs if c.estimate is not None] for agent, cs in claims.items()}
-    conditions = list(dict.fromkeys(c.condition for cs in claims.values() for c in cs))
-    points = [
-        (conditions.index(c.condition), agent, c.estimate) for agent, cs in made.items() for c in cs if c.estimate
-    ]
+    made = [c for cs in claims.values() for c in cs]
+    conditions = list(dict.fromkeys(c.condition for c in made))
+    points = [(conditions.index(c.condition), c.agent, c.estimate) for c in made if c.estimate]
     if not any(e.low is not None for _, _, e in points):
         return None  # for one run against one it is 0 or 1
-    figure, axis, handles = _dots(points, conditions, list(claims), styles)
+    figure, axis, handles, words = _dots(points, conditions, list(claims), styles)
     axis.axvline(0.5, color=INK, linewidth=1)
     axis.set_xlim(-0.02, 1.02)
     axis.set_xlabel("probability of improvement")
-    words = "; ".join(f"{display_name(a)}, {conditions[i]}: {_words(e)}" for i, a, e in points)
     return finish(figure, name, title, f"{title}. {words}.", handles)
 
 
@@ -39,17 +36,13 @@ def gap_figure(name: str, title: str, results: Results, summary: Summary, styles
     """What each shift costs: clean minus shifted score of the same trained agents."""
     shifted = [c for c in results.conditions if not c.clean]
     names = [said(results, c) for c in shifted]
-    points = [
-        (shifted.index(line.condition), line.agent, line.gap)
-        for line in summary.lines
-        if line.condition is not None and line.gap is not None
-    ]
+    lines = [line for line in summary.lines if line.condition is not None]
+    points = [(shifted.index(x.condition), x.agent, x.gap) for x in lines if x.condition and x.gap]
     if not points:
         return None
-    figure, axis, handles = _dots(points, names, results.agents, styles)
+    figure, axis, handles, words = _dots(points, names, results.agents, styles)
     axis.axvline(0, color=INK, linewidth=1)
     axis.set_xlabel("clean minus shifted")
-    words = "; ".join(f"{display_name(a)}, {names[i]}: {_words(e)}" for i, a, e in points)
     return finish(figure, name, title, f"{title}. {words}.", handles)
 
 
@@ -63,9 +56,8 @@ def severity_figures(prefix: str, summary: Summary, styles: Styles) -> list[Draw
         for curve in summary.curves:
             if (curve.shift, curve.mode) != (shift, mode):
                 continue
-            look = styles[curve.agent].line
-            handles += axis.plot(curve.levels, curve.scores, **look, linewidth=1.6, markersize=4.5)
-            handles[-1].set_label(short_name(curve.agent))
+            look = {**styles[curve.agent].line, "linewidth": 1.6, "markersize": 4.5}
+            handles += axis.plot(curve.levels, curve.scores, **look, label=short_name(curve.agent))
             first, last = readable(curve.scores[0]), readable(curve.scores[-1])
             words.append(f"{display_name(curve.agent)} from {first} to {last}")
         levels = sorted({level for c in summary.curves for level in c.levels})
@@ -113,8 +105,8 @@ def _runs(results: Results, summary: Summary, condition: Any, agent: str) -> Any
 
 def _dots(
     points: Sequence[tuple[int, str, Estimate]], names: Sequence[str], agents: Sequence[str], styles: Styles
-) -> tuple[Any, Any, list[Any]]:
-    """Points with intervals, one row per name, with the agents one above the other in it."""
+) -> tuple[Any, Any, list[Any], str]:
+    """Points with intervals, one row per name, with the agents one above the other in it; and the same in words."""
     present = [a for a in agents if any(agent == a for _, agent, _ in points)]
     left = min(0.2 + 0.08 * max(len(cut(name)) for name in names), 1.9)
     figure, axis = new_figure(height=0.6 + len(names) * (0.2 + 0.13 * len(present)), left=left)
@@ -124,14 +116,13 @@ def _dots(
         y = row + (present.index(agent) - (len(present) - 1) / 2) * 0.7 / max(len(present), 2)
         if e.low is not None and e.high is not None:
             axis.plot([e.low, e.high], [y, y], color=look.colour, linewidth=1.6, solid_capstyle="butt")
-        (handles[agent],) = axis.plot(
-            [e.value], [y], color=look.colour, marker=look.line["marker"], markersize=5, linestyle="none"
-        )
-        handles[agent].set_label(short_name(agent))
+        point = {**look.line, "markersize": 5, "linestyle": "none"}
+        (handles[agent],) = axis.plot([e.value], [y], **point, label=short_name(agent))
     axis.set_yticks(range(len(names)), [cut(name) for name in names])
     axis.set_ylim(len(names) - 0.5, -0.5)
     axis.grid(axis="y", visible=False)
-    return figure, axis, [handles[a] for a in present]
+    words = "; ".join(f"{display_name(a)}, {names[i]}: {_words(e)}" for i, a, e in points)
+    return figure, axis, [handles[a] for a in present], words
 
 
 def _words(e: Estimate) -> str:

@@ -8,8 +8,7 @@ from typing import Any
 
 from dsacc.agent.constraints import ALL
 from dsacc.analysis.rows import Condition
-from dsacc.errors import DsaccError
-from dsacc.shifts import find_kind
+from dsacc.shifts import names as drawable
 from dsacc.views.insight.clip import clip_figure_data, draw_clip
 from dsacc.views.preview import preview
 from dsacc.views.report.drawing import Drawing, finish
@@ -33,33 +32,20 @@ class Picture:
 
 def weather(names: Mapping[str, str], conditions: Sequence[Condition], folder: Path, notes: list[str]) -> list[Picture]:
     """Each game (with its name for files), clean and under the shifts. A game that cannot be drawn here gets a note."""
-    shifts = [s for s in dict.fromkeys(c.shift for c in conditions if not c.clean) if _drawable(s)]
+    shifts = [s for s in dict.fromkeys(c.shift for c in conditions if not c.clean) if s in drawable()]
     levels = list(dict.fromkeys(c.severity for c in conditions if c.severity is not None))
     chosen = ["paper"] if "paper" in levels or not levels else [levels[len(levels) // 2]]
     found = []
     for game, slug in names.items() if shifts else ():
         path = folder / f"weather-{slug}.png"
         try:
-            preview([_safe(game)], path, shifts=shifts, severities=chosen)
+            if ":" in game:  # it would import a module that the folder chose
+                raise ValueError("its name asks for a module to be loaded")
+            preview([game], path, shifts=shifts, severities=chosen)
             found.append(_embed(path, path.stem, game, ["clean", *shifts]))
         except Exception as error:  # a game that is not installed, no pictures, anything an environment may raise
             notes.append(f"No picture of {game}: {error}")
     return found
-
-
-def _drawable(shift: str) -> bool:
-    try:
-        find_kind(shift, "picture")
-    except DsaccError:
-        return False
-    return True
-
-
-def _safe(env: str) -> str:
-    """Refuse a name with a colon, which would import a module that the folder chose."""
-    if ":" in env:
-        raise ValueError("its name asks for a module to be loaded")
-    return env
 
 
 def _embed(path: Path, name: str, game: str, columns: Sequence[str]) -> Picture:

@@ -150,26 +150,24 @@ def _view(i: int, results: Results, summary: Summary, study: Study, styles: dict
     made = verdict.claims(results, summary)
     steps = [run.steps for run in study.runs if run.rows and run.steps]
     paper = any((g, "id", a) in paper_table() for g in results.games for a in results.agents)
-    policy, key = results.policy, f"p{i}"
+    limits = [*verdict.limits(results, summary, steps, paper), *verdict.by_luck(made), *summary.notes]
+    key, baseline = f"p{i}", display_name(summary.baseline)
+    beating = f"Probability of beating {baseline}"
     over, by_severity = summary_table(results, summary), severity_table(results, summary)
     return View(
-        policy=policy,
+        policy=results.policy,
         key=key,
         headlines=verdict.headlines(made, summary.baseline),
         claims=made,
-        limits=list(
-            dict.fromkeys([*verdict.limits(results, summary, steps, paper), *verdict.by_luck(made), *summary.notes])
-        ),
-        improvement=figures.improvement_figure(
-            f"improvement-{key}", f"Probability of beating {display_name(summary.baseline)}", made, styles
-        ),
+        limits=list(dict.fromkeys(limits)),
+        improvement=figures.improvement_figure(f"improvement-{key}", beating, made, styles),
         summary=tables.for_page(over) if over.lines else None,
         severity=tables.for_page(by_severity) if by_severity is not None else None,
         gap=figures.gap_figure(f"gap-{key}", "What each shift costs", results, summary, styles),
         severities=figures.severity_figures(f"severity-{key}", summary, styles),
         profiles=figures.profile_figures(f"profile-{key}", results, summary, styles),
         unit=summary.unit,
-        baseline=display_name(summary.baseline),
+        baseline=baseline,
     )
 
 

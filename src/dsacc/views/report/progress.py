@@ -109,19 +109,18 @@ def training_figure(
         dots = {"color": styles[curve.agent].colour, "linewidth": 1, "linestyle": (0, (1, 1.6))}
         axis.plot(*_thinned(curve.steps, curve.mean), **dots)
     for curve in curves:
-        look = styles[curve.agent].line
+        colour = styles[curve.agent].colour
         for seed in curve.seeds:
-            axis.plot(*_thinned(seed.steps, seed.raw), color=look["color"], linewidth=0.5, alpha=0.45)
+            axis.plot(*_thinned(seed.steps, seed.raw), color=colour, linewidth=0.5, alpha=0.45)
         if (curve.count > 1).any() and len(curves) <= FEW:
             some = _some(len(curve.steps), STRETCHES)
             low, high = (curve.mean - curve.std)[some], (curve.mean + curve.std)[some]
-            axis.fill_between(curve.steps[some], low, high, color=look["color"], alpha=0.16, linewidth=0)
+            axis.fill_between(curve.steps[some], low, high, color=colour, alpha=0.16, linewidth=0)
     handles = []
     for curve in curves:
-        look = styles[curve.agent].line
         steps, mean = _thinned(curve.steps, curve.mean)
-        look |= {"linewidth": 1.6, "markersize": 4, "markevery": max(math.ceil(len(steps) / 5), 1)}
-        handles += axis.plot(steps, mean, **look, label=short_name(curve.agent))
+        look = {"linewidth": 1.6, "markersize": 4, "markevery": max(math.ceil(len(steps) / 5), 1)}
+        handles += axis.plot(steps, mean, **styles[curve.agent].line, **look, label=short_name(curve.agent))
     for text, value in (marks or {}).items():  # random at the right, where agents are above it; the other at the left
         axis.axhline(value, color=INK, linewidth=0.8, linestyle=(0, (1, 2)))
         place, side = (0.99, "right") if text == "random" else (0.01, "left")

@@ -36,8 +36,7 @@ def train_command(run: RunData) -> str | None:
     own = {"env": config.env, "constraint": config.constraint, "seed": config.seed}
     near = min(PRESETS, key=lambda preset: len(_differences(make_config(preset, **own), config)))
     words = ["dsacc", "train", run.source or config.env, "--agent", config.agent, "--seed", str(config.seed)]
-    words += ["--preset", near]
-    words += ["--steps", str(run.steps)] if run.steps else []
+    words += ["--preset", near, *(["--steps", str(run.steps)] if run.steps else [])]
     for name in _differences(make_config(near, **own), config):
         words += _option(name, getattr(config, name))
     return shlex.join(words)

@@ -60,14 +60,9 @@ def all_scores(found: Sequence[tuple[Results, Summary]]) -> Table:
     played = listed([results.policy for results, _ in found]) + (" policies" if len(found) > 1 else " policy")
     title = f"Raw scores, {first.settings.replace(f'{first.policy} policy', played, 1)}"
     references = _references(games, dict(pair for _, summary in found for pair in summary.scales.items()))
-    return Table(
-        title,
-        ["condition", "agent", *games],
-        [lines[place] for place in sorted(lines)],
-        notes=list(notes),
-        foot=[*(sums[place] for place in sorted(sums)), *references],
-        extra=_published(games),
-    )
+    foot = [*(sums[place] for place in sorted(sums)), *references]
+    ordered = [lines[place] for place in sorted(lines)]
+    return Table(title, ["condition", "agent", *games], ordered, 2, list(notes), foot, _published(games))
 
 
 def _paper(game: str, condition: Condition, agent: str) -> str:
@@ -94,10 +89,8 @@ def _published(games: Sequence[str]) -> list[TableLine]:
     """Published low-data agents, for the games in which they were reported."""
     scores = {g: reference_scores()[g].published for g in games if g in reference_scores()}
     names = dict.fromkeys(name for found in scores.values() for name in found)
-    return [
-        [Cell("published"), Cell(PUBLISHED.get(name, name)), *(_known(scores.get(g, {}).get(name)) for g in games)]
-        for name in names
-    ]
+    figures = {name: [_known(scores.get(g, {}).get(name)) for g in games] for name in names}
+    return [[Cell("published"), Cell(PUBLISHED.get(name, name)), *cells] for name, cells in figures.items()]
 
 
 def _known(x: float | None) -> Cell:

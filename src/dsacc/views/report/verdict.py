@@ -38,45 +38,43 @@ class Claim:
 
 def judge(agent: str, baseline: str, condition: str, estimate: Estimate | None, games: int, skill: bool) -> Claim:
     """The rules above, for one agent under one condition. `skill` is False only where neither of the two has any."""
-    x, y = display_name(agent), display_name(baseline)
-    among = "in its game" if games == 1 else f"over {games} games"
+    word, sentence = _judged(display_name(agent), display_name(baseline), estimate, games, skill)
+    return Claim(condition, agent, word, sentence, estimate)
+
+
+def _judged(x: str, y: str, estimate: Estimate | None, games: int, skill: bool) -> tuple[str, str]:
     if estimate is None:
-        return Claim(condition, agent, "no data", f"{x} and {y} have no game in common here.", None)
+        return "no data", f"{x} and {y} have no game in common here."
     if not skill:
         words = f"Neither {x} nor {y} beats a random player on the clean screen: there is no skill to compare."
-        return Claim(condition, agent, "no skill", words, estimate)
+        return "no skill", words
     p, low, high = estimate.value, estimate.low, estimate.high
     if low is None or high is None:
-        won = _won(p, games, x, y) if games > 1 else _one_game(p, x, y)
-        return Claim(condition, agent, "one seed", f"{won} One seed says nothing about other seeds.", estimate)
-    figures = (
-        f"a run of {x} beats a run of {y} with probability {p:.2f}, 95 % interval {low:.2f} to {high:.2f}, {among}"
-    )
+        return "one seed", f"{_won(p, games, x, y)} One seed says nothing about other seeds."
+    among = "in its game" if games == 1 else f"over {games} games"
+    odds = f"with probability {p:.2f}, 95 % interval {low:.2f} to {high:.2f}, {among}"
+    figures = f"a run of {x} beats a run of {y} {odds}"
     if low <= 0.5 <= high:
         words = f"Not decided: {figures}. That contains 0.5: neither a difference nor its absence is shown."
-        return Claim(condition, agent, "not decided", words, estimate)
+        return "not decided", words
     side = "better" if low > 0.5 else "worse"
     if estimate.seeds < ENOUGH_SEEDS:
         words = f"A hint that {x} is {side}: {figures}. {estimate.seeds} seeds are too few to settle it."
-        return Claim(condition, agent, f"hint: {side}", words, estimate)
-    return Claim(condition, agent, side, f"{x} is {side}: {figures}.", estimate)
+        return f"hint: {side}", words
+    return side, f"{x} is {side}: {figures}."
 
 
 def _won(p: float, games: int, x: str, y: str) -> str:
-    return f"{x} did better than {y} in {p * games:.3g} of {games} games (a tie counts half)."
-
-
-def _one_game(p: float, x: str, y: str) -> str:
     how = {0.0: "lower than", 0.5: "as high as", 1.0: "higher than"}.get(p)
-    if how is None:
-        return f"{x} did better than {y} in {100 * p:.0f} % of the comparisons (a tie counts half)."
-    return f"The run of {x} scored {how} the run of {y}."
+    if games <= 1 and how:
+        return f"The run of {x} scored {how} the run of {y}."
+    count = f"{p * games:.3g} of {games} games" if games > 1 else f"{100 * p:.0f} % of the comparisons"
+    return f"{x} did better than {y} in {count} (a tie counts half)."
 
 
 def claims(results: Results, summary: Summary) -> dict[str, list[Claim]]:
     """For each agent except the baseline: one claim per condition, and one over all of them where there are several."""
-    asked: list[Condition | None] = [*results.conditions]
-    asked += [None] if len(results.conditions) > 1 else []
+    asked = [*results.conditions, *([None] if len(results.conditions) > 1 else [])]
     found: dict[str, list[Claim]] = {}
     for agent in results.agents:
         if agent == summary.baseline:
@@ -84,11 +82,11 @@ def claims(results: Results, summary: Summary) -> dict[str, list[Claim]]:
         for condition in asked:
             name = WORDS[None] if condition is None else said(results, condition)
             met = results.conditions if condition is None else [condition]
-            estimate = next(
-                (e.improvement for e in summary.lines if (e.condition, e.agent) == (condition, agent)), None
-            )
-            both = [g for g in results.games if len(results.paired(met, agent, g)) and _met(results, summary, met, g)]
-            skill = [summary.skill(a, g) is not False for a in (agent, summary.baseline) for g in both]
+            lines = [line for line in summary.lines if (line.condition, line.agent) == (condition, agent)]
+            estimate = lines[0].improvement if lines else None
+            two = (agent, summary.baseline)
+            both = [g for g in results.games if all(len(results.paired(met, a, g)) for a in two)]
+            skill = [summary.skill(a, g) is not False for a in two for g in both]
             claim = judge(agent, summary.baseline, name, estimate, len(both), any(skill) or not both)
             found.setdefault(agent, []).append(claim)
     return found
@@ -96,10 +94,6 @@ def claims(results: Results, summary: Summary) -> dict[str, list[Claim]]:
 
 def said(results: Results, condition: Condition) -> str:
     return WORDS["id"] if condition.clean else results.name(condition)
-
-
-def _met(results: Results, summary: Summary, conditions: Sequence[Condition], game: str) -> bool:
-    return len(results.paired(conditions, summary.baseline, game)) > 0
 
 
 def headline(agent: str, baseline: str, made: Iterable[Claim]) -> str:
@@ -150,18 +144,14 @@ def limits(results: Results, summary: Summary, steps: Sequence[int], paper: bool
     counts = [len(scores.seeds) for scores in results.scores.values() if None not in scores.seeds]
     fewest = min(counts, default=0)
     notes = []
-    if fewest == 1:
-        notes.append(interval_note(1) or "")
-    elif fewest and (note := interval_note(fewest, len(results.games))):
+    if fewest and (note := interval_note(fewest, len(results.games))):
         notes.append(note)
     if fewest > 1:
         notes.append("An interval is about other seeds of the same games, not about other games or other weather.")
     for agent, games in summary.no_skill.items():
         where = "any of its games" if len(games) == len(results.games) > 1 else listed(games)
-        name = display_name(agent)
-        notes.append(
-            f"{name} does not beat a random player in {where}, clean: it has no skill that a shift could take."
-        )
+        without = "it has no skill that a shift could take."
+        notes.append(f"{display_name(agent)} does not beat a random player in {where}, clean: {without}")
     if paper and steps and max(steps) != PAPER_STEPS:
         notes.append(
             f"The paper's agents were trained for {PAPER_STEPS:,} steps, these for {max(steps):,}. The figures are "
@@ -178,10 +168,9 @@ def disagreements(by_policy: dict[str, dict[str, list[Claim]]]) -> list[str]:
     (one, first), *others = by_policy.items()
     for other, second in others:
         words = {(c.agent, c.condition): c.word for made in second.values() for c in made}
-        for agent, made in first.items():
-            for c in made:
-                there = words.get((agent, c.condition))
-                if there is not None and there != c.word:
-                    about = f"{display_name(agent)}, {c.condition}"
-                    notes.append(f"{about}: “{c.word}” with {one} actions, “{there}” with {other} actions.")
+        for c in [c for made in first.values() for c in made]:
+            there = words.get((c.agent, c.condition), c.word)
+            if there != c.word:
+                about = f"{display_name(c.agent)}, {c.condition}"
+                notes.append(f"{about}: “{c.word}” with {one} actions, “{there}” with {other} actions.")
     return notes

@@ -28,15 +28,7 @@ def box(canvas: Array, x: float, y: float, width: float, height: float, colour: 
 
 
 def write(
-    canvas: Array,
-    text: str,
-    x: float,
-    y: float,
-    size: int,
-    colour: Colour = WHITE,
-    *,
-    bold: bool = False,
-    at: float = 0,
+    canvas: Array, text: str, x: float, y: float, size: int, colour: Colour = WHITE, bold: bool = False, at: float = 0
 ) -> None:
     """Write `text` with its line centred on height y; x is its left end (`at` 0), middle (0.5) or right end (1)."""
     mask = _mask(text, size, bold)
@@ -48,9 +40,9 @@ def write(
         part[:] = part + mask * (np.asarray(colour, np.float32) - part)
 
 
-def text_width(text: str, size: int, bold: bool = False) -> int:
-    width: int = _mask(text, size, bold).shape[1]
-    return width
+def measure(text: str, size: int, bold: bool = False) -> int:
+    """The width of a text in pixels."""
+    return int(_mask(text, size, bold).shape[1])
 
 
 @lru_cache(maxsize=8192)
@@ -75,19 +67,12 @@ def _font(size: int, bold: bool) -> Any:
 
 
 def fitted(picture: Array, side: int) -> Array:
-    """Enlarge a picture by the largest whole factor that keeps it within `side`, or shrink it if it is larger."""
-    height, width = picture.shape[:2]
-    factor = side // max(height, width)
-    if factor >= 1:
-        large: Array = cv2.resize(picture, (width * factor, height * factor), interpolation=cv2.INTER_NEAREST)
-        return large
-    share = side / max(height, width)
-    target = max(round(width * share), 1), max(round(height * share), 1)
-    small: Array = cv2.resize(picture, target, interpolation=cv2.INTER_AREA)
-    return small
-
-
-def rgb(picture: Array) -> Array:
-    """[H, W], [H, W, 1] or [H, W, 3] -> [H, W, 3]."""
+    """Enlarge a picture [H, W], [H, W, 1] or [H, W, 3] by the largest whole factor that keeps it within `side`, or
+    shrink it if it is larger. [h, w, 3]"""
     picture = picture[..., None] if picture.ndim == 2 else picture
-    return np.ascontiguousarray(np.broadcast_to(picture, (*picture.shape[:2], 3)))
+    height, width = picture.shape[:2]
+    picture = np.ascontiguousarray(np.broadcast_to(picture, (height, width, 3)))
+    factor = side // max(height, width) or side / max(height, width)
+    how = cv2.INTER_NEAREST if factor >= 1 else cv2.INTER_AREA
+    target = max(round(width * factor), 1), max(round(height * factor), 1)
+    return np.asarray(cv2.resize(picture, target, interpolation=how))

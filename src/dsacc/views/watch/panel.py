@@ -7,23 +7,10 @@ from functools import lru_cache
 import numpy as np
 
 from dsacc.system.types import Array
-from dsacc.views.watch.canvas import (
-    BLUE,
-    GREEN,
-    GREY,
-    GROUND,
-    ORANGE,
-    RAISED,
-    TRACK,
-    WHITE,
-    blank,
-    box,
-    fitted,
-    rgb,
-    text_width,
-    write,
-)
+from dsacc.views.watch.canvas import BLUE, GREEN, GREY, ORANGE, RAISED, TRACK, WHITE, blank, box, fitted, measure, write
 from dsacc.views.watch.readout import Readout
+
+Legend = list[tuple[str, tuple[int, int, int] | None]]  # lines of text, and the colour of the box before each
 
 # All in pixels.
 SIDE = 420  # longer side of the picture, at most
@@ -54,13 +41,10 @@ class Panel:
 
     def __init__(self, title: str, subtitle: str, actions: Sequence[str], first: Moment) -> None:
         self.actions, readout = actions, first.readout
-        self.bars = [
-            (name, colour)
-            for name, colour in (("policy_A", BLUE), ("surrogate_A", ORANGE))
-            if getattr(readout, name) is not None
-        ]
+        known = (("policy_A", BLUE), ("surrogate_A", ORANGE))
+        self.bars = [(name, colour) for name, colour in known if getattr(readout, name) is not None]
         self.has_q = readout.q_A is not None
-        picture = fitted(rgb(first.picture), SIDE)
+        picture = fitted(first.picture, SIDE)
         legend = self._legend(readout, first.view is not None)
         below = LAMBDA * len(readout.lambda_KN)
 
@@ -78,23 +62,22 @@ class Panel:
         self.width = self.left + INFO + PAD
         self.rows_at, self.lambda_at = HEADER + above, HEADER + body - below
         self.name_size = 14 if self.row >= 22 else 12
-        self.bar_at = self.left + max(text_width(name, self.name_size, True) for name in actions) + 12
+        self.bar_at = self.left + max(measure(name, self.name_size, True) for name in actions) + 12
         self.bar_width = self.left + INFO - self.bar_at - (66 if self.has_q else 4)
         self.template = self._draw_template(title, subtitle, legend)
 
-    def _legend(self, readout: Readout, seen: bool) -> list[tuple[str, tuple[int, int, int] | None]]:
-        lines: list[tuple[str, tuple[int, int, int] | None]] = []
+    def _legend(self, readout: Readout, seen: bool) -> Legend:
         names = {"policy_A": "actor π" if self.has_q else "policy", "surrogate_A": "critic softmax(Q/α)"}  # noqa: RUF001
-        lines += [(names[name], colour) for name, colour in self.bars]
+        lines: Legend = [(names[name], colour) for name, colour in self.bars]
         if readout.alpha is not None:
             lines.append((f"α {readout.alpha:.3g}", None))  # noqa: RUF001
         lines = lines or [("its policy is not known", None)]
         return [*lines, ("◂ what it sees", None)] if seen else lines
 
-    def _draw_template(self, title: str, subtitle: str, legend: list[tuple[str, tuple[int, int, int] | None]]) -> Array:
+    def _draw_template(self, title: str, subtitle: str, legend: Legend) -> Array:
         out = blank(self.height, self.width)
         write(out, title, PAD, HEADER / 2, 18, bold=True)
-        write(out, subtitle, PAD + text_width(title, 18, True) + 10, HEADER / 2 + 1, 14, GREY)
+        write(out, subtitle, PAD + measure(title, 18, True) + 10, HEADER / 2 + 1, 14, GREY)
         x = self.left + (self.view_side + 12 if self.view_side else 0)
         for i, (text, colour) in enumerate(legend):
             y = HEADER + LINE * i + 10
@@ -112,13 +95,13 @@ class Panel:
 
     def draw(self, moment: Moment) -> Array:
         out = self.template.copy()
-        picture = fitted(rgb(moment.picture), SIDE)
+        picture = fitted(moment.picture, SIDE)
         if moment.ending:
-            picture = picture // 3 + np.asarray(GROUND, np.uint8) // 2
+            picture = picture // 3 + blank(*picture.shape[:2]) // 2
             write(picture, moment.ending, picture.shape[1] / 2, picture.shape[0] / 2, 22, bold=True, at=0.5)
         out[HEADER : HEADER + picture.shape[0], PAD : PAD + picture.shape[1]] = picture
         if moment.view is not None:
-            view = fitted(rgb(moment.view), self.view_side)
+            view = fitted(moment.view, self.view_side)
             out[HEADER : HEADER + view.shape[0], self.left : self.left + view.shape[1]] = view
         right = self.left + INFO
         write(out, f"step {moment.step:,}", right, HEADER / 2 + 1, 14, GREY, at=1)
@@ -133,17 +116,18 @@ class Panel:
         thick = (self.row - 6) // max(len(self.bars), 1)
         for i, name in enumerate(self.actions):
             y, chosen = self._row_y(i), i == moment.action
+            ink = WHITE if chosen else GREY
             if chosen:
                 box(out, self.left - 4, y, INFO + 8, self.row, RAISED)
                 box(out, self.bar_at, y + 3, self.bar_width, self.row - 6, TRACK)
-            write(out, name, self.left, y + self.row / 2, self.name_size, WHITE if chosen else GREY, bold=chosen)
+            write(out, name, self.left, y + self.row / 2, self.name_size, ink, bold=chosen)
             for k, (field, colour) in enumerate(self.bars):
                 share_A = getattr(readout, field)
                 if share_A is not None:
                     box(out, self.bar_at, y + 3 + k * thick, round(self.bar_width * float(share_A[i])), thick, colour)
             if readout.q_A is not None:
                 text = _number(float(readout.q_A[i]))
-                write(out, text, self.left + INFO, y + self.row / 2, self.name_size, WHITE if chosen else GREY, at=1)
+                write(out, text, self.left + INFO, y + self.row / 2, self.name_size, ink, at=1)
 
     def _draw_lambda(self, out: Array, y: int, symbol: str, values_N: Array) -> None:
         """A track from 0 to 1 with one stroke per draw of noise, and a bar for their mean."""
@@ -186,7 +170,7 @@ def arrange(title: str, panels: Sequence[Array]) -> Array:
 @lru_cache(maxsize=4)
 def _ground(title: str, height: int, width: int) -> Array:
     out, size = blank(height, width), 18
-    while size > 10 and text_width(title, size) > width - 2 * PAD:
+    while size > 10 and measure(title, size) > width - 2 * PAD:
         size -= 1
     write(out, title, PAD, TITLE / 2 + 2, size, GREY)
     return out

@@ -16,7 +16,7 @@ from dsacc.play.rollout import BATCH, Episode, Game, conditions_of
 from dsacc.play.store import Trial
 from dsacc.shifts import Severity
 from dsacc.shifts.layout import Layout
-from dsacc.system.progress import watcher
+from dsacc.system.progress import Silent, watcher
 from dsacc.system.threads import using_threads
 from dsacc.system.types import Array
 from dsacc.views.watch.film import check_file, film
@@ -70,13 +70,11 @@ def watch(
     steps. `fps` is frames per second, by default the environment's own.
     """
     path = check_file(out)
-    for name, value in (("episodes", episodes), ("max_steps", max_steps)):
-        if value < 1:
-            raise ConfigError(f"{name} must be at least 1, not {value}")
+    for name, value, least in (("episodes", episodes, 1), ("max_steps", max_steps, 1), ("seed", seed, 0)):
+        if value < least:
+            raise ConfigError(f"{name} must be at least {least}, not {value}")
     if fps is not None and not 1 <= fps <= 120:
         raise ConfigError(f"fps must be 1 to 120, not {fps:g}")
-    if seed < 0:
-        raise ConfigError(f"seed must be at least 0, not {seed}")
     player, read = reader_of(as_player(agent, env=env, trust=trust))
     source = env if env is not None else player.env
     if source is None:
@@ -96,20 +94,20 @@ def watch(
         first.close()
     games = [Game(make(), trial, seed) for trial in trials]
     show = _Show(player, read, games, trials, names, _title(player, name, policy))
-    progress = watcher(episodes * max_steps, label="frames", unit="frames") if progress_bar else None
+    most = episodes * max_steps
+    progress = watcher(most, label="frames", unit="frames") if progress_bar else Silent()
     frames = 0
     try:
         with using_threads(threads), film(path, speed) as add:
             for frame in show.frames(episodes, max_steps, round(HOLD * speed)):
                 add(frame)
                 frames += 1
-                if progress is not None and frames <= episodes * max_steps:
+                if frames <= most:
                     progress.step(frames)
     finally:
         for game in games:
             game.env.close()
-        if progress is not None:
-            progress.close()
+        progress.close()
     height, width = frame.shape[:2]
     shown = tuple(trial.shift for trial in trials)
     return Watched(path, frames, speed, (width, height), shown, show.scores, show.steps, show.cut)
@@ -163,10 +161,8 @@ class _Show:
             running = list(range(len(self.games)))
             while running:
                 actions, readouts = self._act_and_read(running)
-                moments = {
-                    i: self._moment(i, readout, int(action))
-                    for i, action, readout in zip(running, actions, readouts, strict=True)
-                }
+                found = zip(running, actions, readouts, strict=True)
+                moments = {i: self._moment(i, readout, int(action)) for i, action, readout in found}
                 self._lay_out(moments)
                 drawn |= {i: self.panels[i].draw(moment) for i, moment in moments.items()}
                 yield arrange(self.title, [drawn[i] for i in range(len(self.games))])
@@ -175,9 +171,8 @@ class _Show:
                     if over or self.games[i].length >= max_steps:
                         running.remove(i)
                         self.cut |= not over
-                        drawn[i] = self.panels[i].draw(
-                            self._moment(i, Readout(), None, "game over" if over else "cut here")
-                        )
+                        ending = "game over" if over else "cut here"
+                        drawn[i] = self.panels[i].draw(self._moment(i, Readout(), None, ending))
             for trial, game in zip(self.trials, self.games, strict=True):
                 self.scores[trial.shift].append(game.score)
                 self.steps[trial.shift].append(game.length)
@@ -202,13 +197,11 @@ class _Show:
     def _lay_out(self, moments: dict[int, Moment]) -> None:
         if not self.panels:
             for i, trial in enumerate(self.trials):
-                about = "" if trial.shift == "id" else f"{_level(trial.severity)}, {trial.mode}"
-                title = "clean" if trial.shift == "id" else trial.shift.replace("_", " ")
+                title, about = "clean", ""
+                if trial.shift != "id":
+                    level = f"severity {trial.severity}" if isinstance(trial.severity, int) else trial.severity
+                    title, about = trial.shift.replace("_", " "), f"{level}, {trial.mode}"
                 self.panels.append(Panel(title, about, self.names, moments[i]))
-
-
-def _level(severity: str | int | None) -> str:
-    return f"severity {severity}" if isinstance(severity, int) else str(severity)
 
 
 def _photograph(env: Env, observation: Any) -> tuple[Array, Array | None]:
