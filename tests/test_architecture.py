@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -104,6 +106,16 @@ def test_a_ring_is_found_also_through_lazy_imports_and_import_module(tmp_path):
     imports = {name: imported_modules(path, known) for name, path in known.items()}
     assert cycle_in(imports) == ["dsacc.a", "dsacc.b", "dsacc.c", "dsacc.a"]
     assert cycle_in({**imports, "dsacc.c": set()}) == []
+
+
+def test_analysis_loads_neither_torch_nor_opencv_and_imports_errors_and_system_alone():
+    analysis = SOURCE / "analysis"
+    for path in analysis.rglob("*.py"):
+        assert imported_rooms(path) <= {"analysis", "errors", "system"}, path
+    modules = ", ".join(f"dsacc.analysis.{path.stem}" for path in analysis.glob("*.py") if path.stem != "__init__")
+    program = f"import sys, dsacc.analysis, {modules}; print(sorted({{'torch', 'cv2'}} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_the_order_that_contributors_read_is_the_one_that_is_checked():

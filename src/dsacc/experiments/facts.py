@@ -6,6 +6,7 @@ from functools import cache
 from dsacc.agent.observation import ObservationSpec
 from dsacc.config import Config, default_preset
 from dsacc.envs import Observations, check_actions, env_name, frame_stack, make_env
+from dsacc.envs.protocol import LimitsTests
 from dsacc.errors import DsaccError
 from dsacc.experiments.plan import Run
 from dsacc.replay import memory_needed
@@ -41,7 +42,8 @@ def facts_of(source: str) -> EnvFacts:
     try:
         check_actions(env)
         observations = Observations(env.observation_space)
-        limit = getattr(env.unwrapped, "test_steps", None)
+        inner = env.unwrapped
+        limit = inner.test_steps if isinstance(inner, LimitsTests) else None
         return EnvFacts(source, env_name(env), observations.spec, frame_stack(env), observations.is_image, limit)
     finally:
         env.close()

@@ -18,6 +18,7 @@ import numpy as np
 from dsacc.analysis.names import PAPER_SHIFTS
 from dsacc.analysis.rows import Row
 from dsacc.envs import Observations, env_name, make_env
+from dsacc.envs.protocol import LimitsTests
 from dsacc.errors import ConfigError
 from dsacc.play.adapters import Player, as_player
 from dsacc.play.store import RowStore, Trial
@@ -146,7 +147,8 @@ class Game:
 
     def __init__(self, base: Env, trial: Trial, seed: int) -> None:
         self.base, self.env, self.seed = base, base, seed
-        self.limit = int(getattr(base.unwrapped, "test_steps", MAX_STEPS))
+        inner = base.unwrapped
+        self.limit = int(inner.test_steps) if isinstance(inner, LimitsTests) else MAX_STEPS
         if trial.shift != "id":
             severity, mode = trial.severity or "paper", str(trial.mode)
             self.env = Shift(base, trial.shift, severity, mode, seed, where=trial.where)

@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from dsacc.envs.protocol import HasScreen
 from dsacc.errors import ConfigError, RunError
 from dsacc.shifts.bank import SIZE, UNKEPT, bank
 from dsacc.shifts.kinds import Severity, as_level, find_kind
@@ -60,10 +61,10 @@ class Shift(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
         super().__init__(env)
         base: Any = env.unwrapped
         if where is None:
-            where = "screen" if hasattr(base, "lens") else "observation"
+            where = "screen" if isinstance(base, HasScreen) else "observation"
         if where not in WHERE:
             raise ConfigError(f"where must be 'screen' or 'observation', not {where!r}")
-        if where == "screen" and not hasattr(base, "lens"):
+        if where == "screen" and not isinstance(base, HasScreen):
             raise ConfigError(f"{type(base).__name__} gives no access to its screen; use where='observation'")
         self.where = where
         self._layout: Layout | None = None

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dsacc.envs import Env, Observations, make_env
+from dsacc.envs.protocol import HasScreen
 from dsacc.errors import ConfigError
 from dsacc.shifts import MODES, Shift, as_level, find_kind
 from dsacc.shifts.layout import Layout
@@ -83,7 +84,7 @@ def _require_pictures(name: str) -> None:
 
 def _play(env: Env, seed: int, steps: int, frames: int) -> _Cell:
     """The last `frames` frames of `steps` random steps. The seed fixes the game and the actions."""
-    on_screen = hasattr(env.unwrapped, "lens")
+    on_screen = isinstance(env.unwrapped, HasScreen)
     layout = Layout(tuple(env.observation_space.shape or ()))
     colour: deque[Array] = deque(maxlen=frames)
     agent: deque[Array] = deque(maxlen=frames)

@@ -10,6 +10,7 @@ import numpy as np
 
 from dsacc.config import AGENTS
 from dsacc.envs import Observations, action_names, env_name, make_env
+from dsacc.envs.protocol import HasScreen
 from dsacc.errors import ConfigError, EnvError
 from dsacc.play.adapters import Player, as_player
 from dsacc.play.rollout import BATCH, Episode, Game, conditions_of
@@ -117,7 +118,7 @@ def _with_pictures(source: str | Callable[[], Env]) -> tuple[Callable[[], Env], 
     """A function that makes environments with pictures, and one of these environments."""
     make: Callable[[], Env] = (lambda: make_env(source)) if isinstance(source, str) else source
     env = make()
-    if hasattr(env.unwrapped, "lens") or Observations(env.observation_space).is_image:
+    if isinstance(env.unwrapped, HasScreen) or Observations(env.observation_space).is_image:
         return make, env
     name = source if isinstance(source, str) else env_name(env)
     drawable = "rgb_array" in (env.metadata.get("render_modes") or ())
@@ -208,7 +209,7 @@ def _photograph(env: Env, observation: Any) -> tuple[Array, Array | None]:
     """The shifted picture in colour, and the newest picture that the agent sees, if that is a different one."""
     image = Observations(env.observation_space).is_image
     newest = Layout(tuple(env.observation_space.shape or ())).split(observation)[-1] if image else None
-    if newest is not None and not hasattr(env.unwrapped, "lens"):
+    if newest is not None and not isinstance(env.unwrapped, HasScreen):
         return newest, None
     try:
         screen: Any = env.render()
