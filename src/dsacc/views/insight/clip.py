@@ -107,7 +107,7 @@ def clip_figure_data(
     assert one.clipped_BA is not None
     assert one.unclipped_BA is not None
     assert one.root_B is not None
-    shares = {f"share_{name}": float(values.mean()) for name, values in groups.items() if name != "sure"}
+    shares = {name: float(groups[name].mean()) for name in ("outside", "unreachable", "lost", "lost_clipped")}
     return ClipData(
         verdict=verdict,
         sentence=_sentence(verdict, shares, steps * draws),
@@ -133,7 +133,10 @@ def clip_figure_data(
         kept_unclipped=bool(one.kept[1][0]),
         looked_at=steps * draws,
         observation=np.array(observations[state]),
-        **shares,
+        share_clipped=shares["outside"],
+        share_unreachable=shares["unreachable"],
+        share_lost=shares["lost"],
+        share_lost_clipped=shares["lost_clipped"],
     )
 
 
@@ -160,7 +163,7 @@ def _facts(x: Insight) -> dict[str, Array]:
     clipped_B, unclipped_B = x.kept
     return {
         # Rounding alone can put a root slightly outside.
-        "clipped": (x.root_B < -1e-9) | (x.root_B > 1 + 1e-9),
+        "outside": (x.root_B < -1e-9) | (x.root_B > 1 + 1e-9),
         "unreachable": ~x.reached_B,
         "lost": ~unclipped_B,
         "lost_clipped": ~clipped_B,
@@ -170,8 +173,8 @@ def _facts(x: Insight) -> dict[str, Array]:
 
 def _choose(facts: dict[str, Array]) -> tuple[str, int]:
     """The verdict, and the index of the pair to show."""
-    saved_N = facts["clipped"] & facts["lost"] & ~facts["lost_clipped"]
-    groups = {"lost": saved_N, "changed": facts["clipped"], "none": np.ones_like(saved_N)}
+    saved_N = facts["outside"] & facts["lost"] & ~facts["lost_clipped"]
+    groups = {"lost": saved_N, "changed": facts["outside"], "none": np.ones_like(saved_N)}
     verdict, among_N = next((name, group_N) for name, group_N in groups.items() if group_N.any())
     met_N = among_N & ~facts["unreachable"]
     among_N = met_N if met_N.any() else among_N
@@ -182,7 +185,7 @@ def _sentence(verdict: str, shares: dict[str, float], count: int) -> str:
     looked = f"of {count:,} pairs of a state and a draw of noise"
     if verdict == "none":
         return f"Clipping has no effect here: {looked}, none has a λ outside [0, 1]."
-    outside, lost = f"{shares['share_clipped']:.0%}", f"{shares['share_lost']:.0%}"
+    outside, lost = f"{shares['outside']:.0%}", f"{shares['lost']:.0%}"
     if verdict == "changed":
         return f"Clipping changes λ in {outside} {looked}, but never saves the best action."
     return f"Without the clip, λ leaves [0, 1] in {outside} {looked}, and the best action is lost in {lost}."
