@@ -1,6 +1,7 @@
 """The paper's clip figure for a real state: Q, and the constrained policy with lambda clipped to [0, 1] and without."""
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -142,7 +143,7 @@ def clip_figure_data(
 
 def _play(model: DSAC, env: gym.Env[Any, Any], steps: int, seed: int, rng: np.random.Generator) -> Array:
     """The observations of `steps` sampled steps, in as many games as that takes. [S, ...]"""
-    try:
+    with closing(env):
         observation, _ = env.reset(seed=seed)
         seen = []
         for _ in range(steps):
@@ -152,8 +153,6 @@ def _play(model: DSAC, env: gym.Env[Any, Any], steps: int, seed: int, rng: np.ra
             if terminated or truncated:
                 observation, _ = env.reset()
         return np.stack(seen)
-    finally:
-        env.close()
 
 
 def _facts(x: Insight) -> dict[str, Array]:
