@@ -117,14 +117,10 @@ def _rich(table: Table, starred: bool) -> RichTable:
         rich.add_column(Text(name), overflow="fold", **look)
     for group in _written(table, repeat=False):
         for line in group:
-            rich.add_row(*(_rich_text(cell, starred) for cell in line))
+            texts = [f"*{cell.text}" if cell.best and starred else cell.text for cell in line]
+            rich.add_row(*(Text(text, "bold" if cell.best else "") for text, cell in zip(texts, line, strict=True)))
         rich.add_section()
     return rich
-
-
-def _rich_text(cell: Cell, starred: bool) -> Text:
-    text = f"*{cell.text}" if cell.best and starred else cell.text
-    return Text(text, style="bold" if cell.best else "")
 
 
 # --- markdown --------------------------------------------------------------------------------------------------------

@@ -162,9 +162,8 @@ class Summary:
     def curves(self) -> list[SeverityCurve]:
         """Curves over severity, for each shift that was tested at two or more levels."""
         kinds = dict.fromkeys((c.shift, c.mode) for c in self.results.conditions if isinstance(c.severity, int))
-        return [
-            curve for kind in kinds for agent in self.results.agents if (curve := self._curve(*kind, agent)) is not None
-        ]
+        found = [self._curve(*kind, agent) for kind in kinds for agent in self.results.agents]
+        return [curve for curve in found if curve is not None]
 
     def _curve(self, shift: str, mode: str | None, agent: str) -> SeverityCurve | None:
         levels = {c.severity: c for c in self.results.conditions if (c.shift, c.mode) == (shift, mode)}

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -63,10 +62,6 @@ def _progress(plan: Plan, out: Path, console: Console) -> Iterator[Callable[[], 
     yield print_lines
 
 
-def _rows(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-
-
 def draw_curves(runs: dict[str, Path], env: str, path: Path) -> Path:
     """Return, lambda and the expected-value error over training, and the game itself."""
     import matplotlib
@@ -85,7 +80,8 @@ def draw_curves(runs: dict[str, Path], env: str, path: Path) -> Path:
     panels = {"return": "mean return per ball", "lambda": "λ, mean over states", "expected_error": "|E_φ[Q] - μ_θ|"}
     for axis, (key, title) in zip(axes[1:], panels.items(), strict=True):
         for (agent, run), colour, style in zip(runs.items(), ("#0072b2", "#d55e00"), ("-", "--"), strict=False):
-            rows = [r for r in _rows(run) if r.get(key) is not None]
+            lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+            rows = [row for row in map(json.loads, lines) if row.get(key) is not None]
             if rows:
                 axis.plot([r["step"] for r in rows], [r[key] for r in rows], style, color=colour, label=agent.upper())
         if key == "lambda":

@@ -1,5 +1,6 @@
 """What must be known of an environment before a run of it starts: its name, what an agent sees, the memory needed."""
 
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 
@@ -38,15 +39,12 @@ class EnvFacts:
 @cache
 def facts_of(source: str) -> EnvFacts:
     """Make the environment and look at it, once per process. An EnvError says why we cannot use it."""
-    env = make_env(source)
-    try:
+    with closing(make_env(source)) as env:
         check_actions(env)
         observations = Observations(env.observation_space)
         inner = env.unwrapped
         limit = inner.test_steps if isinstance(inner, LimitsTests) else None
         return EnvFacts(source, env_name(env), observations.spec, frame_stack(env), observations.is_image, limit)
-    finally:
-        env.close()
 
 
 def memory_of(run: Run) -> int:

@@ -133,16 +133,13 @@ class RunLock(AbstractContextManager["RunLock"]):
 
 def holder_of(folder: Path) -> Holder | None:
     """The holder named in the folder's lock, which is not touched. `may_live` says whether it still counts."""
-    try:
+    with suppress(OSError):
         fd = os.open(folder / "lock", os.O_RDONLY | (_FLAGS & ~os.O_RDWR & ~os.O_CREAT))
-    except OSError:
-        return None
-    try:
-        return _read(fd)
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
+        try:
+            return _read(fd)
+        finally:
+            os.close(fd)
+    return None
 
 
 def _is_at(path: Path, fd: int) -> bool:

@@ -150,12 +150,8 @@ class Shift(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
 
     def state(self) -> dict[str, Any]:
         """Everything that the next pictures depend on, apart from the environment's own state."""
-        return {
-            "settings": dict(self._settings),
-            "schedule": self._schedule.state(),
-            "raw": self._raw.copy(),
-            "shifted": self._shifted.copy(),
-        }
+        pictures = {"raw": self._raw.copy(), "shifted": self._shifted.copy()}
+        return {"settings": dict(self._settings), "schedule": self._schedule.state(), **pictures}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Continue from what `state` returned, with the same settings."""

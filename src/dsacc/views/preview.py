@@ -3,6 +3,7 @@
 import io
 from collections import deque
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,11 @@ def preview(
         raise ConfigError(f"mode must be {', '.join(MODES[:-1])} or {MODES[-1]}, not {mode!r}")
     columns = [(find_kind(shift).name, as_level(severity) or "paper") for shift in shifts for severity in severities]
     for name in envs:
-        _require_pictures(name)
+        with closing(make_env(name)) as env:
+            if not Observations(env.observation_space).is_image:
+                raise ConfigError(
+                    f"{name} gives its agent no pictures of uint8; a preview needs an environment that does"
+                )
     frames, rows = STRIP if modes else 1, []
     for name in envs:
         clean = _play(make_env(name), seed, steps, frames)
@@ -71,15 +76,6 @@ def preview(
     titles = ["clean", *(f"{kind.replace('_', ' ')}{f', {level}' if several else ''}" for kind, level in columns)]
     write_atomically(out, _draw(rows, titles, frames))
     return out
-
-
-def _require_pictures(name: str) -> None:
-    env = make_env(name)
-    try:
-        if not Observations(env.observation_space).is_image:
-            raise ConfigError(f"{name} gives its agent no pictures of uint8; a preview needs an environment that does")
-    finally:
-        env.close()
 
 
 def _play(env: Env, seed: int, steps: int, frames: int) -> _Cell:

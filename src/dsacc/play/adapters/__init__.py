@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +91,5 @@ def _is_sb3(source: Any) -> bool:
 def _random(env: EnvSource) -> RandomPlayer:
     if env is None:
         raise ConfigError("random needs an environment to play; give --env (in Python: env=)")
-    made = make_env(env) if isinstance(env, str) else env()
-    try:
+    with closing(make_env(env) if isinstance(env, str) else env()) as made:
         return RandomPlayer(check_actions(made))
-    finally:
-        made.close()

@@ -1,6 +1,7 @@
 """The paper's clip figure for a real state: Q, and the constrained policy with lambda clipped to [0, 1] and without."""
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,7 +109,7 @@ def clip_figure_data(
     assert one.clipped_BA is not None
     assert one.unclipped_BA is not None
     assert one.root_B is not None
-    shares = {f"share_{name}": float(values.mean()) for name, values in groups.items() if name != "sure"}
+    shares = {name: float(groups[name].mean()) for name in ("outside", "unreachable", "lost", "lost_clipped")}
     return ClipData(
         verdict=verdict,
         sentence=_sentence(verdict, shares, steps * draws),
@@ -134,13 +135,16 @@ def clip_figure_data(
         kept_unclipped=bool(one.kept[1][0]),
         looked_at=steps * draws,
         observation=np.array(observations[state]),
-        **shares,
+        share_clipped=shares["outside"],
+        share_unreachable=shares["unreachable"],
+        share_lost=shares["lost"],
+        share_lost_clipped=shares["lost_clipped"],
     )
 
 
 def _play(model: DSAC, env: gym.Env[Any, Any], steps: int, seed: int, rng: np.random.Generator) -> Array:
     """The observations of `steps` sampled steps, in as many games as that takes. [S, ...]"""
-    try:
+    with closing(env):
         observation, _ = env.reset(seed=seed)
         seen = []
         for _ in range(steps):
@@ -150,8 +154,6 @@ def _play(model: DSAC, env: gym.Env[Any, Any], steps: int, seed: int, rng: np.ra
             if terminated or truncated:
                 observation, _ = env.reset()
         return np.stack(seen)
-    finally:
-        env.close()
 
 
 def _facts(x: Insight) -> dict[str, Array]:
@@ -161,7 +163,7 @@ def _facts(x: Insight) -> dict[str, Array]:
     clipped_B, unclipped_B = x.kept
     return {
         # Rounding alone can put a root slightly outside.
-        "clipped": (x.root_B < -1e-9) | (x.root_B > 1 + 1e-9),
+        "outside": (x.root_B < -1e-9) | (x.root_B > 1 + 1e-9),
         "unreachable": ~x.reached_B,
         "lost": ~unclipped_B,
         "lost_clipped": ~clipped_B,
@@ -171,8 +173,8 @@ def _facts(x: Insight) -> dict[str, Array]:
 
 def _choose(facts: dict[str, Array]) -> tuple[str, int]:
     """The verdict, and the index of the pair to show."""
-    saved_N = facts["clipped"] & facts["lost"] & ~facts["lost_clipped"]
-    groups = {"lost": saved_N, "changed": facts["clipped"], "none": np.ones_like(saved_N)}
+    saved_N = facts["outside"] & facts["lost"] & ~facts["lost_clipped"]
+    groups = {"lost": saved_N, "changed": facts["outside"], "none": np.ones_like(saved_N)}
     verdict, among_N = next((name, group_N) for name, group_N in groups.items() if group_N.any())
     met_N = among_N & ~facts["unreachable"]
     among_N = met_N if met_N.any() else among_N
@@ -183,7 +185,7 @@ def _sentence(verdict: str, shares: dict[str, float], count: int) -> str:
     looked = f"of {count:,} pairs of a state and a draw of noise"
     if verdict == "none":
         return f"Clipping has no effect here: {looked}, none has a λ outside [0, 1]."
-    outside, lost = f"{shares['share_clipped']:.0%}", f"{shares['share_lost']:.0%}"
+    outside, lost = f"{shares['outside']:.0%}", f"{shares['lost']:.0%}"
     if verdict == "changed":
         return f"Clipping changes λ in {outside} {looked}, but never saves the best action."
     return f"Without the clip, λ leaves [0, 1] in {outside} {looked}, and the best action is lost in {lost}."

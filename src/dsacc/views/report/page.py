@@ -176,14 +176,14 @@ def _facts(study: Study) -> list[tuple[str, str]]:
     finished = sum(bool(run.rows) for run in study.runs)
     steps = sorted({run.steps for run in study.runs if run.steps})
     seeds = len({run.seed for run in study.runs if run.seed is not None})
-    time = reproduce.hours(study.runs)
+    seconds = [run.seconds for run in study.runs if run.seconds is not None]
     facts = [
         ("games" if len(study.games) > 1 else "game", _few(study.games)),
         ("agents" if len(study.agents) > 1 else "agent", _few([display_name(a) for a in study.agents])),
         ("seeds", str(seeds) if study.runs else ""),
         ("runs tested", f"{finished} of {len(study.runs)}" if study.runs else ""),
         ("agent steps", " to ".join(f"{s:,}" for s in dict.fromkeys([steps[0], steps[-1]])) if steps else ""),
-        ("training time, all runs", duration(time * 3600) if time is not None else ""),
+        ("training time, all runs", duration(sum(seconds)) if seconds else ""),
     ]
     return [(name, value) for name, value in facts if value]
 

@@ -1,4 +1,4 @@
-"""How to reproduce a study: the exact commands, settings and versions, and the hours it takes."""
+"""How to reproduce a study: the exact commands, settings and versions."""
 
 import shlex
 from collections.abc import Sequence
@@ -113,8 +113,3 @@ def versions(runs: Sequence[RunData]) -> list[tuple[str, str]]:
         for name, version in run.versions.items():
             found.setdefault(name, {})[version] = None
     return [(name, ", ".join(seen)) for name, seen in found.items()]
-
-
-def hours(runs: Sequence[RunData]) -> float | None:
-    known = [run.seconds for run in runs if run.seconds is not None]
-    return sum(known) / 3600 if known else None

@@ -1,6 +1,7 @@
 """Plays the same games as an evaluation, and draws them."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,7 @@ def watch(
     if source is None:
         raise ConfigError(f"{player.agent} does not say which environment it was trained on; give env")
     make, first = _with_pictures(source)
-    try:
+    with closing(first):
         player.check_fits(first)
         if shifts is None:
             shifts = ("id", "snow") if Observations(first.observation_space).is_image else ("id",)
@@ -91,8 +92,6 @@ def watch(
         speed = float(fps or first.metadata.get("render_fps") or FPS)
         name = source if isinstance(source, str) else player.env or env_name(first)
         names = action_names(first)
-    finally:
-        first.close()
     games = [Game(make(), trial, seed) for trial in trials]
     show = _Show(player, read, games, trials, names, _title(player, name, policy))
     most = episodes * max_steps
