@@ -94,8 +94,7 @@ def _graph(model: DSAC, example: Tensor) -> bytes:
         onnx.checker.check_model(graph, full_check=True)
     except onnx.checker.ValidationError as error:
         raise ModelError(f"this agent cannot be written as a valid ONNX graph ({first_line(error)})") from error
-    data: bytes = graph.SerializeToString(deterministic=True)
-    return data
+    return bytes(graph.SerializeToString(deterministic=True))
 
 
 def _raw_type(observations: Observations) -> torch.dtype:
