@@ -127,7 +127,7 @@ def main() -> int:
                 kills += len(done)
                 equal += len(done) if same else 0
                 hit += sum(k.hit_save for k in done)
-                continued += sum(k.moment == "a continuation" and "continuing" in k.found for k in done)
+                continued += sum(k.moment == "a continuation" and "continues from step" in k.found for k in done)
                 moments = ", ".join(k.moment + (" (half-written file left)" if k.hit_save else "") for k in done)
                 print(f"{'equal' if same else 'DIFFERENT'}: {job[0]} {job[1]}, killed {len(done)} times: {moments}")
                 if not same:
