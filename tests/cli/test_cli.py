@@ -39,7 +39,7 @@ def here(tmp_path, monkeypatch):
         ("train CartPole-v1 --batch-size 0", "batch_size must be at least 1"),
         ("train CartPole-v1 --no-such-option", "unrecognized arguments: --no-such-option; see `dsacc train --help`"),
         ("train CartPole-v1 --gama=0.9", "--gama=0.9 (did you mean --gamma?); see `dsacc train --help`"),
-        ("train MyGrid-v0", "there is no environment 'MyGrid-v0'; one of your own is MODULE:Id-v0"),
+        ("train MyGrid-v0", "there is no environment 'MyGrid-v0'; name one of your own as MODULE:Id-v0"),
         ("train CartPole-v1 --threads 0", "--threads must be at least 1"),
         ("train CartPole-v1 --device gpu9", "device 'gpu9' is not available"),
         ("train Pendulum-v1", "actions of type Box are not supported"),

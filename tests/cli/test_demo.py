@@ -23,14 +23,14 @@ def short_plan() -> Plan:
 def test_the_demo_trains_tests_and_says_where_the_results_are(tmp_path, capsys):
     out, plan = tmp_path / "demo", short_plan()
     rows = run_demo(out, plan)
-    assert sorted((r["agent"], r["shift"], r["policy"]) for r in rows) == [
+    assert sorted((r.agent, r.shift, r.policy) for r in rows) == [
         (agent, shift, policy)
         for agent in ("dsac", "dsac-m")
         for shift in ("fog", "id", "rain", "snow")
         for policy in ("greedy", "sampled")
     ]
-    assert json.loads((out / "results.json").read_text()) == rows
-    assert all(len(r["returns"]) == 10 and set(r["returns"]) <= {-1.0, 1.0} for r in rows)
+    assert json.loads((out / "results.json").read_text()) == [row.to_json() for row in rows]
+    assert all(len(r.returns) == 10 and set(r.returns) <= {-1.0, 1.0} for r in rows)
     said = capsys.readouterr().out
     for agent in ("dsac", "dsac-m"):
         assert f"{agent:7} step 160/160" in said

@@ -41,7 +41,7 @@ def test_a_lost_life_ends_the_bootstrap_and_not_the_episode(ends, ages):
 def test_an_environment_object_is_copied_if_gymnasium_knows_how():
     assert len(DSAC(gym.make("CartPole-v1"), envs=4, **TINY).envs) == 4
     assert len(DSAC(Lives, envs=2, **TINY).envs) == 2
-    with pytest.raises(EnvError, match="need a name or a function"):
+    with pytest.raises(EnvError, match="give a name or a function"):
         DSAC(Lives(), envs=2, **TINY)
 
 

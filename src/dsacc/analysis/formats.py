@@ -131,7 +131,11 @@ def _markdown(tables: Sequence[Table], notes: Sequence[str], repeat: bool) -> st
     for table in tables:
         ruler = ["---"] * table.names + ["---:"] * (len(table.header) - table.names)
         lines = [[_markdown_text(name) for name in table.header], ruler]
-        lines += [[_markdown_cell(cell) for cell in line] for group in _written(table, repeat) for line in group]
+        lines += [
+            [_markdown_text(cell.text, cell.best) for cell in line]
+            for group in _written(table, repeat)
+            for line in group
+        ]
         text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
         listed = "".join(f"- {_markdown_text(note)}\n" for note in table.notes)
         blocks.append(f"**{_markdown_text(table.title)}**\n\n{text}\n" + (f"\n{listed}" if listed else ""))
@@ -139,15 +143,11 @@ def _markdown(tables: Sequence[Table], notes: Sequence[str], repeat: bool) -> st
     return "\n".join(blocks)
 
 
-def _markdown_cell(cell: Cell) -> str:
-    text = _markdown_text(cell.text)
-    return f"**{text}**" if cell.best else text
-
-
-def _markdown_text(text: str) -> str:
+def _markdown_text(text: str, bold: bool = False) -> str:
     for special in ("\\", "|", "*", "_", "`", "<", ">"):
         text = text.replace(special, f"\\{special}")
-    return text.replace("\n", " ")
+    text = text.replace("\n", " ")
+    return f"**{text}**" if bold else text
 
 
 # --- latex -----------------------------------------------------------------------------------------------------------

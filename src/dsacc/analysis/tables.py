@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, product
 
 from dsacc.analysis.results import Results
 from dsacc.analysis.rows import Condition
@@ -78,11 +78,8 @@ def score_cells(results: Results, summary: Summary) -> ScoreCells:
     found: ScoreCells = {}
     for condition in results.conditions:
         cells = {}
-        for agent in results.agents:
-            for game in results.games:
-                scores = results.scores.get((condition, agent, game))
-                if scores is None:
-                    continue
+        for agent, game in product(results.agents, results.games):
+            if scores := results.scores.get((condition, agent, game)):
                 text = _number(scores.mean, digits[game])
                 text += "" if scores.std is None else f" ± {_number(scores.std, digits[game])}"
                 text += NO_SKILL if condition.clean and summary.skill(agent, game) is False else ""
@@ -120,11 +117,10 @@ def _sums(
     conditions: Sequence[Condition], results: Results, summary: Summary, digits: dict[str, int]
 ) -> dict[tuple[str, str], Cell]:
     sums: dict[tuple[str, str], float] = {}
-    for agent in results.agents:
-        for game in results.games:
-            met = [results.scores.get((condition, agent, game)) for condition in conditions]
-            if all(met):
-                sums[agent, game] = float(overall([scores.mean for scores in met if scores]))
+    for agent, game in product(results.agents, results.games):
+        met = [results.scores.get((condition, agent, game)) for condition in conditions]
+        if all(met):
+            sums[agent, game] = float(overall([scores.mean for scores in met if scores]))
     cells = {}
     for (agent, game), total in sums.items():
         baseline = sums.get((summary.baseline, game))

@@ -95,14 +95,11 @@ def collect(plan: Plan, out: Path) -> list[Row]:
     for run in plan.runs:
         if is_done(run, plan.tests, out):
             found = read_rows(run_folder(out, run) / "evaluations")
-            asked = [_cut(row, plan.tests.episodes) for row in found if _asked(row, run, plan.tests)]
-            rows += [replace(row, run=run.name, variant=run.label) for row in asked]
+            for row in [row for row in found if _asked(row, run, plan.tests)]:
+                # As many episodes as the plan asks for: somebody may have played more of one run since.
+                returns, lengths = row.returns[: plan.tests.episodes], row.lengths[: plan.tests.episodes]
+                rows.append(replace(row, returns=returns, lengths=lengths, run=run.name, variant=run.label))
     return rows
-
-
-def _cut(row: Row, episodes: int) -> Row:
-    """As many episodes as the plan asks for: somebody may have played more of one run since."""
-    return replace(row, returns=row.returns[:episodes], lengths=row.lengths[:episodes])
 
 
 def _asked(row: Row, run: Run, tests: Tests) -> bool:

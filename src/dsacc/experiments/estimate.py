@@ -123,10 +123,7 @@ def print_estimate(plan: Plan, out: Path, workers: int, console: Console) -> Non
     standings = {s.run: s for s in read_standings(out)} if (out / "plan.json").is_file() else {}
     left = [run for run in plan.runs if not is_done(run, plan.tests, out)]
     parts = {run.name: min(standings[run.name].step / run.steps, 1.0) for run in left if run.name in standings}
-    paces: dict[tuple[Any, ...], Pace] = {}
-    for run in left:
-        if kind_of(run) not in paces:
-            paces[kind_of(run)] = measure(run)
+    paces = {kind: measure(run) for kind, run in {kind_of(run): run for run in reversed(left)}.items()}
     needs = {run.name: need_of(run, plan, paces[kind_of(run)]) for run in left}
     console.print(_table(plan, needs, parts))
     several = "" if plan.tests.conditions == 1 else "s"

@@ -19,9 +19,8 @@ from types import FrameType
 from typing import Any
 
 from dsacc.config import AGENTS
-from dsacc.errors import ConfigError, DsaccError, RunError, Stopped
+from dsacc.errors import ConfigError, DsaccError, Stopped
 from dsacc.experiments.plan import Run, Tests, read_plan
-from dsacc.runs import read_status
 from dsacc.system.files import json_or_empty, write_atomically
 from dsacc.system.memory import keep_freed_memory
 from dsacc.system.processes import die_with, pin_to
@@ -76,11 +75,8 @@ def is_done(run: Run, tests: Tests, out: Path) -> bool:
     if (said.get("state"), said.get("steps"), said.get("tests")) != ("done", run.steps, tests.key):
         return False
     folder = run_folder(out, run)
-    try:
-        status = read_status(folder)
-    except RunError:
-        return False
-    return status.get("state") == "finished" and any((folder / "evaluations").glob("*.json"))
+    finished = json_or_empty(folder / "status.json").get("state") == "finished"
+    return finished and any((folder / "evaluations").glob("*.json"))
 
 
 def perform(run: Run, tests: Tests, out: Path, device: str = "cpu") -> None:

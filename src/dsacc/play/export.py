@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -79,16 +80,10 @@ def _graph(model: DSAC, example: Tensor) -> bytes:
     buffer = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch recommends its newer exporter, which needs two more packages
-        torch.onnx.export(
-            _Policy(model),
-            (example,),
-            buffer,  # type: ignore[arg-type]  # a file in memory will do
-            dynamo=False,
-            opset_version=OPSET,
-            input_names=["observation"],
-            output_names=["logits"],
-            dynamic_axes={"observation": {0: "batch"}, "logits": {0: "batch"}},
-        )
+        names: dict[str, Any] = {"input_names": ["observation"], "output_names": ["logits"]}
+        names["dynamic_axes"] = {"observation": {0: "batch"}, "logits": {0: "batch"}}
+        file: Any = buffer  # a file in memory will do
+        torch.onnx.export(_Policy(model), (example,), file, dynamo=False, opset_version=OPSET, **names)
     graph = onnx.load_model_from_string(buffer.getvalue())
     c = model.config
     notes = {"dsacc": __version__, "agent": c.agent, "env": c.env, "seed": str(c.seed), "step": str(model.step)}
@@ -97,8 +92,7 @@ def _graph(model: DSAC, example: Tensor) -> bytes:
         onnx.checker.check_model(graph, full_check=True)
     except onnx.checker.ValidationError as error:
         raise ModelError(f"this agent cannot be written as a valid ONNX graph ({first_line(error)})") from error
-    data: bytes = graph.SerializeToString(deterministic=True)
-    return data
+    return bytes(graph.SerializeToString(deterministic=True))
 
 
 def _raw_type(observations: Observations) -> torch.dtype:

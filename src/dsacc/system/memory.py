@@ -18,9 +18,7 @@ def keep_freed_memory() -> bool:
     are still returned. The result is True if the C library has these settings; others (macOS, Windows, musl) are left
     as they are.
     """
-    if not sys.platform.startswith("linux"):
-        return False
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform.startswith("linux") else None
     if mallopt is None:
         return False
     settings = {_MMAP_THRESHOLD: 32 * _MB, _TRIM_THRESHOLD: 1024 * _MB, _TOP_PAD: 64 * _MB}

@@ -66,14 +66,13 @@ def preview(
     for name in envs:
         with closing(make_env(name)) as env:
             if not Observations(env.observation_space).is_image:
-                raise ConfigError(
-                    f"{name} gives its agent no pictures of uint8; a preview needs an environment that does"
-                )
+                needs = "a preview needs an environment that does"
+                raise ConfigError(f"{name} gives its agent no pictures of uint8; {needs}")
     frames, rows = STRIP if modes else 1, []
     for name in envs:
         clean = _play(make_env(name), seed, steps, frames, picture_filter)
         for how in MODES if modes else (mode,):
-            shifted = [Shift(make_env(name), kind, severity, how, seed) for kind, severity in columns]
+            shifted = (Shift(make_env(name), kind, severity, how, seed) for kind, severity in columns)
             cells = [clean, *(_play(env, seed, steps, frames, picture_filter) for env in shifted)]
             rows.append((f"{name}, {how}" if modes else name, cells))
     several = len(severities) > 1 or list(severities) != ["paper"]

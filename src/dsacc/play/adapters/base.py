@@ -39,8 +39,7 @@ class Player(Protocol):
 def choose(scores_BA: Array, rngs: Rngs, greedy: bool) -> Array:
     """The best action of each row, or one drawn from softmax(scores) with the row's own generator. [B, A] -> [B]."""
     if greedy:
-        best: Array = scores_BA.argmax(axis=1)
-        return best
+        return np.asarray(scores_BA.argmax(axis=1))
     return np.array([int(sample_actions(row_A, rng)) for row_A, rng in zip(scores_BA, rngs, strict=True)])
 
 

@@ -33,9 +33,7 @@ class SB3Player(Player):
         if not self.algorithm:
             raise ModelError(f"a {names[0]} of Stable-Baselines3 cannot be evaluated; {SUPPORTED} can")
         self.agent = f"sb3:{self.algorithm}"
-        self.train_seed = model.seed
-        self.step = int(model.num_timesteps)
-        self.model = model
+        self.model, self.train_seed, self.step = model, model.seed, int(model.num_timesteps)
         space, actions = model.observation_space, model.action_space
         if not isinstance(actions, spaces.Discrete) or isinstance(space, (spaces.Dict, spaces.Tuple)):
             raise ModelError(

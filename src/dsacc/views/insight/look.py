@@ -41,8 +41,7 @@ class Insight:
     @property
     def best_B(self) -> Array:
         """The action with the highest Q."""
-        best: Array = self.q_BA.argmax(axis=1)
-        return best
+        return np.asarray(self.q_BA.argmax(axis=1))
 
     @property
     def kept(self) -> tuple[Array, Array] | None:
@@ -65,8 +64,7 @@ def keeps(q_BA: Array, policy_BA: Array) -> Array:
     reversed it.
     """
     at_best_B = np.take_along_axis(policy_BA, q_BA.argmax(axis=1)[:, None], axis=1)[:, 0]
-    kept: Array = at_best_B >= policy_BA.max(axis=1) * (1 - TIE)
-    return kept
+    return np.asarray(at_best_B >= policy_BA.max(axis=1) * (1 - TIE))
 
 
 def look(model: DSAC, observation: Any, *, noise: Any = None) -> Insight:
@@ -132,5 +130,4 @@ def _constrained(q_BA: Tensor, terms: list[Term], temperature: Tensor) -> Tensor
 
 
 def _columns(rows: list[Tensor], count: int) -> Array:
-    stacked: Array = torch.stack(rows, dim=1).numpy() if rows else np.zeros((count, 0))
-    return stacked
+    return np.asarray(torch.stack(rows, dim=1)) if rows else np.zeros((count, 0))

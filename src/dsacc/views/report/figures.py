@@ -53,9 +53,7 @@ def severity_figures(prefix: str, summary: Summary, styles: Styles) -> list[Draw
     for i, (shift, mode) in enumerate(kinds):
         figure, axis = new_figure()
         handles, words = [], []
-        for curve in summary.curves:
-            if (curve.shift, curve.mode) != (shift, mode):
-                continue
+        for curve in [c for c in summary.curves if (c.shift, c.mode) == (shift, mode)]:
             look = {**styles[curve.agent].line, "linewidth": 1.6, "markersize": 4.5}
             handles += axis.plot(curve.levels, curve.scores, **look, label=short_name(curve.agent))
             first, last = readable(curve.scores[0]), readable(curve.scores[-1])

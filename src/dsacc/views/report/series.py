@@ -83,9 +83,7 @@ def check_curves(
     found = []
     for agent in agents:
         seeds = []
-        for run in runs:
-            if (run.agent, run.game) != (agent, game):
-                continue
+        for run in [run for run in runs if (run.agent, run.game) == (agent, game)]:
             scores: dict[int, list[float]] = {}
             for row in run.checks:
                 if (row.condition.words, row.policy) == (condition, policy):

@@ -18,9 +18,7 @@ BLUE, ORANGE, GREEN = (86, 180, 233), (230, 159, 0), (0, 158, 115)
 
 
 def blank(height: int, width: int) -> Array:
-    out = np.empty((height, width, 3), np.uint8)
-    out[:] = GROUND
-    return out
+    return np.full((height, width, 3), GROUND, np.uint8)
 
 
 def box(canvas: Array, x: float, y: float, width: float, height: float, colour: Colour) -> None:

@@ -118,14 +118,12 @@ def _with_pictures(source: str | Callable[[], Env]) -> tuple[Callable[[], Env], 
     """A function that makes environments with pictures, and one of these environments."""
     make: Callable[[], Env] = (lambda: make_env(source)) if isinstance(source, str) else source
     env = make()
-    if isinstance(env.unwrapped, HasScreen) or Observations(env.observation_space).is_image:
+    has_pictures = isinstance(env.unwrapped, HasScreen) or Observations(env.observation_space).is_image
+    if has_pictures or env.render_mode == "rgb_array":
         return make, env
     name = source if isinstance(source, str) else env_name(env)
-    drawable = "rgb_array" in (env.metadata.get("render_modes") or ())
-    if env.render_mode == "rgb_array":
-        return make, env
     env.close()
-    if not drawable:
+    if "rgb_array" not in (env.metadata.get("render_modes") or ()):
         raise EnvError(f"{name} gives its agent no pictures and has no render mode rgb_array; it cannot be shown")
     if not isinstance(source, str):
         raise EnvError(f"{name} can only be shown if it is made with render_mode='rgb_array'; make it with that")
