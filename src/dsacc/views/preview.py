@@ -81,7 +81,7 @@ def preview(
     return out
 
 
-def _play(env: Env, seed: int, steps: int, frames: int, picture_filter: str) -> _Cell:
+def _play(env: Env, seed: int, steps: int, frames: int, picture_filter: str = "none") -> _Cell:
     """The last `frames` frames of `steps` random steps. The seed fixes the game and the actions."""
     on_screen = isinstance(env.unwrapped, HasScreen)
     layout = Layout(tuple(env.observation_space.shape or ()))
