@@ -93,6 +93,9 @@ class Config:
     rescale_features: bool = _networks(
         False, "scale the convolution output of each picture to [0, 1] by its smallest and largest value"
     )
+    picture_filter: Literal["none", "high-pass"] = _networks(
+        "none", "high-pass keeps edges at one contrast: light and fog are mostly removed before the network sees them"
+    )
     standardise_pictures: bool = _experimental(
         False, "subtract each picture's mean and divide by its standard deviation: removes brightness and contrast"
     )

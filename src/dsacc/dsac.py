@@ -67,7 +67,8 @@ class DSAC:
         return self.envs[0] if self.envs else None
 
     def _build(self, config: Config, observations: Observations, actions: int, device: str) -> None:
-        self.config, self.observations = config, observations
+        self.config = config
+        self.observations = Observations(observations.space, config.picture_filter)
         self.streams = Streams.from_seed(config.seed, config.envs)
         self.learner = Learner(config, observations.spec, actions, self.streams.weights, _device(device))
         self._trainer: Trainer | None = None

@@ -5,13 +5,15 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
 from dsacc import DSAC
 from dsacc.cli import main
+from dsacc.envs.filters import filtered
 from dsacc.errors import ModelError
 from dsacc.play import export
-from dsacc.play.adapters import OwnPlayer, find_player
+from dsacc.play.adapters import OnnxPlayer, OwnPlayer, find_player
 from dsacc.play.export import export_onnx, random_observations
 
 onnx = pytest.importorskip("onnx")
@@ -152,3 +154,19 @@ def test_a_mistake_in_the_command_is_a_line(tmp_path, monkeypatch, capsys):
     DSAC("CartPole-v1", hidden=16).save("agent")
     assert main(["export", "agent", "--out", "/proc/net.onnx"]) == 2
     assert "cannot be written" in capsys.readouterr().err
+
+
+def test_an_exported_filter_gives_the_same_bytes():
+    rng = np.random.default_rng(0)
+    for shape in ((4, 84, 84), (3, 40, 31)):
+        pictures = (rng.random((5, *shape)) * 255 * rng.random((5, 1, 1, 1))).astype(np.uint8)
+        assert (export._high_pass(torch.from_numpy(pictures)).numpy() == filtered(pictures, "high-pass")).all()
+
+
+def test_an_agent_behind_a_filter_is_exported_with_it(tmp_path):
+    model = DSAC("dsacc/Catch-v0", picture_filter="high-pass", hidden=16)
+    export_onnx(model, tmp_path / "a.onnx")
+    raw = np.stack([model.env.reset(seed=s)[0] for s in range(4)])
+    dimmed = (raw * 0.5 + 40).astype(np.uint8)
+    answer = OnnxPlayer(tmp_path / "a.onnx").answer(dimmed)
+    assert np.abs(answer - model.logits(dimmed)).max() < 1e-4

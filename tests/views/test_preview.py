@@ -9,6 +9,7 @@ from helpers.mistakes import assert_refused
 
 from dsacc import Shift, make_env
 from dsacc.cli import build_parser, main
+from dsacc.envs.filters import high_pass
 from dsacc.errors import ConfigError
 from dsacc.views.preview import _play, preview
 
@@ -118,3 +119,10 @@ def test_the_defaults_of_the_command_are_those_of_the_function():
 def test_a_name_that_is_no_picture_file_is_refused_before_anything_is_played(tmp_path):
     with pytest.raises(ConfigError, match="PNG"):
         preview(["no such game"], tmp_path / "a.gif")
+
+
+def test_a_filter_shows_what_its_agent_sees_beneath_the_picture():
+    plain, behind = (_play(make_env("dsacc/Catch-v0"), 0, 3, 1, name) for name in ("none", "high-pass"))
+    assert plain.agent == []
+    assert (behind.colour[0] == plain.colour[0]).all()
+    assert (behind.agent[0][..., 1] == high_pass(np.ascontiguousarray(plain.colour[0][..., 1]))).all()

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +41,7 @@ class Learner:
         self, config: Config, spec: ObservationSpec, actions: int, generator: torch.Generator, device: str = "cpu"
     ) -> None:
         self.config, self.spec, self.actions, self.device = config, spec, actions, torch.device(device)
+        self.scaled = partial(scaled, centred=config.picture_filter != "none")
         self.critics, self.actor = Critics(config, spec, actions), Actor(config, spec, actions)
         for network in (self.critics, self.actor):
             initialise(network, generator)
@@ -87,13 +89,13 @@ class Learner:
     def policy_logits(self, observation: Tensor) -> Tensor:
         """The logits [B, A] of the policy that acts: the actor's, or those of its average."""
         if self.target_actor is None:
-            return _logits(self.actor, self.critics, scaled(observation))
-        return _logits(self.target_actor, self.target_critics, scaled(observation))
+            return _logits(self.actor, self.critics, self.scaled(observation))
+        return _logits(self.target_actor, self.target_critics, self.scaled(observation))
 
     @torch.no_grad()
     def q_values(self, observation: Tensor) -> Tensor:
         """The critics' Q [B, A], combined as the settings say."""
-        q1_BA, q2_BA = self.critics(scaled(observation))
+        q1_BA, q2_BA = self.critics(self.scaled(observation))
         return combine_critics(q1_BA, q2_BA, self.config.critics)
 
     # --- learning ---
@@ -101,7 +103,7 @@ class Learner:
     def update(self, batch: Batch[Tensor], noise: Tensor, step: int) -> dict[str, Tensor]:
         """One update from `batch`; `step` is the agent step, for the entropy schedule. Returns what to log."""
         c, alpha = self.config, self.alpha
-        observation, next_observation = scaled(batch.observation), scaled(batch.next_observation)
+        observation, next_observation = self.scaled(batch.observation), self.scaled(batch.next_observation)
 
         # 1. Critics: both regress to R + gamma^m (1 - terminated) V(s'). V comes from the target critics and the policy
         #    that acts.

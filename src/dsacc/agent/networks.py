@@ -58,14 +58,16 @@ def _convolutions(kind: str, spec: ObservationSpec) -> Layers:
     )
 
 
-def scaled(observation: Tensor) -> Tensor:
-    """Pictures from uint8 to [0, 1]; anything else unchanged. Done once per minibatch, for all networks.
+def scaled(observation: Tensor, centred: bool = False) -> Tensor:
+    """Pictures from uint8 to [0, 1], or to [-1, 1] where a filter has `centred` them on 128; anything else unchanged.
+    Done once per minibatch, for all networks.
 
     Convolutions are fastest on channels-last memory ([B, H, W, C] under the shape [B, C, H, W]).
     """
     if observation.dtype != torch.uint8:
         return observation
-    return observation.contiguous(memory_format=torch.channels_last).float().div_(255)
+    pixels = observation.contiguous(memory_format=torch.channels_last).float()
+    return pixels.sub_(128).div_(127) if centred else pixels.div_(255)
 
 
 class Encoder(nn.Module):

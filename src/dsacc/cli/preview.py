@@ -1,9 +1,11 @@
 """`dsacc preview`."""
 
 import argparse
+from dataclasses import fields
 from pathlib import Path
 
 from dsacc.cli.common import Commands, mode_option, picked, whole
+from dsacc.config import Config, choices
 
 
 def add(commands: Commands) -> None:
@@ -20,6 +22,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("--severities", nargs="+", default=["paper"], metavar="SEVERITY", help=severities)
     mode_option(parser)
     parser.add_argument("--modes", action="store_true", help="one row per mode, with four successive frames per cell")
+    seen = "show what an agent with this setting sees (default: none)"
+    setting = next(f for f in fields(Config) if f.name == "picture_filter")
+    parser.add_argument("--picture-filter", choices=choices(setting), default="none", help=seen)
     parser.add_argument("--seed", type=whole, default=0, help="seed of the game and of the shifts (default: 0)")
     parser.add_argument("--steps", type=whole, default=150, help="random steps before the picture (default: 150)")
 
@@ -27,5 +32,5 @@ def add(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> None:
     from dsacc.views.preview import preview
 
-    out = preview(args.envs, args.out, **picked(args, "shifts severities mode modes seed steps"))
+    out = preview(args.envs, args.out, **picked(args, "shifts severities mode modes seed steps picture_filter"))
     print(f"the preview is in {out}")

@@ -8,6 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from dsacc.agent.observation import ObservationSpec
+from dsacc.envs.filters import filtered
 from dsacc.errors import EnvError, ModelError
 from dsacc.system.types import Array
 
@@ -15,13 +16,15 @@ from dsacc.system.types import Array
 class Observations:
     """Turns an environment's observations into network input, one at a time or as a batch.
 
+    Pictures go through `picture_filter` (see `dsacc.envs.filters`).
+
     >>> space = spaces.Box(0, 255, (96, 96, 3), np.uint8)
     >>> Observations(space).spec
     ObservationSpec(kind='image', shape=(3, 96, 96), categories=())
     """
 
-    def __init__(self, space: spaces.Space[Any]) -> None:
-        self.space = space
+    def __init__(self, space: spaces.Space[Any], picture_filter: str = "none") -> None:
+        self.space, self.picture_filter = space, picture_filter
         self.spec, self._convert = _understand(space)
         self.raw_shape: tuple[int, ...] = () if isinstance(space, spaces.Discrete) else tuple(space.shape or ())
 
@@ -35,7 +38,8 @@ class Observations:
                 f"an observation of shape {array.shape} does not fit: this agent sees {self.raw_shape or 'a number'}, "
                 "or a batch of these"
             )
-        return self._convert(array)
+        encoded = self._convert(array)
+        return filtered(encoded, self.picture_filter) if self.is_image else encoded
 
     @property
     def is_image(self) -> bool:

@@ -15,10 +15,12 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from dsacc import __version__
 from dsacc.dsac import DSAC
 from dsacc.envs import Observations
+from dsacc.envs.filters import FLAT, FLOOR, REACH, window
 from dsacc.errors import ModelError, first_line
 from dsacc.play.adapters import OnnxPlayer
 from dsacc.play.adapters.base import need
@@ -67,9 +69,10 @@ class _Policy(nn.Module):
         self.actor, self.critics = learner.target_actor or learner.actor, learner.critics
         self.target_critics = learner.target_critics
         self.learner, self.encode = model.learner, _encoder(model.observations)
+        self.filter = _FILTERS[model.observations.picture_filter] if model.observations.is_image else _FILTERS["none"]
 
     def forward(self, observation: Tensor) -> Tensor:
-        return self.learner.policy_logits(self.encode(observation))
+        return self.learner.policy_logits(self.filter(self.encode(observation)))
 
 
 def _graph(model: DSAC, example: Tensor) -> bytes:
@@ -117,6 +120,22 @@ def _encoder(observations: Observations) -> Callable[[Tensor], Tensor]:
     if channel_first:
         return lambda x: x.flatten(1, 2)
     return lambda x: x.permute(0, 1, 4, 2, 3).flatten(1, 2)
+
+
+def _high_pass(x_BCHW: Tensor) -> Tensor:
+    """`dsacc.envs.filters.high_pass` on tensors, to the bit."""
+    channels, height, width = (int(n) for n in x_BCHW.shape[1:])
+    side = window(height, width)
+    area, n = side * side, height * width
+    x = x_BCHW.float()
+    padded = F.pad(x, (side // 2,) * 4, mode="reflect")
+    total = F.conv2d(padded, torch.ones(channels, 1, side, side), groups=channels)
+    d = (x * area - total).double()
+    std = torch.sqrt(((d * d).sum((2, 3), keepdim=True) - d.sum((2, 3), keepdim=True) ** 2 / n) / n) / area
+    return (torch.clamp(d * (127 / REACH / (std + FLOOR) / area), -127, 127) + (FLAT + 0.5)).to(torch.uint8)
+
+
+_FILTERS: dict[str, Callable[[Tensor], Tensor]] = {"none": lambda x: x, "high-pass": _high_pass}
 
 
 def _compare(model: DSAC, player: OnnxPlayer) -> int:

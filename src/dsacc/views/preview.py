@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dsacc.envs import Env, Observations, make_env
+from dsacc.envs.filters import FILTERS, filtered_picture
 from dsacc.envs.protocol import HasScreen
 from dsacc.errors import ConfigError
 from dsacc.shifts import MODES, Shift, as_level, find_kind
@@ -43,12 +44,13 @@ def preview(
     modes: bool = False,
     seed: int = 0,
     steps: int = STEPS,
+    picture_filter: str = "none",
 ) -> Path:
     """Draw `envs` (rows) under `shifts` at `severities` (columns) into a PNG file, with the clean picture first.
 
     A cell shows the screen in colour and, below it, the picture that the network sees, if that is a different one. With
     `modes` there is one row per mode, and each cell shows four successive frames. All cells show the same moment of the
-    same game, after `steps` random steps.
+    same game, after `steps` random steps. `picture_filter` shows what an agent with that setting sees.
     """
     out = Path(out)
     if out.suffix.lower() != ".png":
@@ -56,6 +58,8 @@ def preview(
     for option, value in (("steps", steps), ("seed", seed)):
         if value < 0:
             raise ConfigError(f"--{option} must be at least 0, not {value}")
+    if picture_filter not in ("none", *FILTERS):
+        raise ConfigError(f"picture_filter must be one of none, {', '.join(FILTERS)}, not {picture_filter!r}")
     if mode not in MODES:
         raise ConfigError(f"mode must be {', '.join(MODES[:-1])} or {MODES[-1]}, not {mode!r}")
     columns = [(find_kind(shift).name, as_level(severity) or "paper") for shift in shifts for severity in severities]
@@ -66,10 +70,10 @@ def preview(
                 raise ConfigError(f"{name} gives its agent no pictures of uint8; {needs}")
     frames, rows = STRIP if modes else 1, []
     for name in envs:
-        clean = _play(make_env(name), seed, steps, frames)
+        clean = _play(make_env(name), seed, steps, frames, picture_filter)
         for how in MODES if modes else (mode,):
             shifted = (Shift(make_env(name), kind, severity, how, seed) for kind, severity in columns)
-            cells = [clean, *(_play(env, seed, steps, frames) for env in shifted)]
+            cells = [clean, *(_play(env, seed, steps, frames, picture_filter) for env in shifted)]
             rows.append((f"{name}, {how}" if modes else name, cells))
     several = len(severities) > 1 or list(severities) != ["paper"]
     titles = ["clean", *(f"{kind.replace('_', ' ')}{f', {level}' if several else ''}" for kind, level in columns)]
@@ -77,7 +81,7 @@ def preview(
     return out
 
 
-def _play(env: Env, seed: int, steps: int, frames: int) -> _Cell:
+def _play(env: Env, seed: int, steps: int, frames: int, picture_filter: str = "none") -> _Cell:
     """The last `frames` frames of `steps` random steps. The seed fixes the game and the actions."""
     on_screen = isinstance(env.unwrapped, HasScreen)
     layout = Layout(tuple(env.observation_space.shape or ()))
@@ -86,8 +90,9 @@ def _play(env: Env, seed: int, steps: int, frames: int) -> _Cell:
 
     def look(observation: Any) -> None:
         newest = layout.split(observation)[-1]
-        agent.append(np.broadcast_to(newest, (*newest.shape[:2], 3)))
-        screen: Any = env.render() if on_screen else agent[-1]
+        shape = (*newest.shape[:2], 3)
+        agent.append(np.broadcast_to(filtered_picture(newest, picture_filter), shape))
+        screen: Any = env.render() if on_screen else np.broadcast_to(newest, shape)
         colour.append(screen)
 
     env.action_space.seed(seed)
@@ -98,7 +103,7 @@ def _play(env: Env, seed: int, steps: int, frames: int) -> _Cell:
             observation, _ = env.reset()
         look(observation)
     env.close()
-    return _Cell(list(colour), list(agent) if on_screen else [])
+    return _Cell(list(colour), list(agent) if on_screen or picture_filter != "none" else [])
 
 
 def _draw(rows: list[tuple[str, list[_Cell]]], titles: list[str], frames: int) -> bytes:

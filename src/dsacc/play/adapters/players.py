@@ -37,7 +37,7 @@ class OwnPlayer(Player):
         self.agent, self.train_seed, self.env = model.config.agent, model.config.seed, model.config.env
         self.step = model.step
         if isinstance(model, DSAC):
-            self.fingerprint = fingerprint_of(_weights(model))
+            self.fingerprint, self.picture_filter = fingerprint_of(_weights(model)), model.config.picture_filter
 
     def check_fits(self, env: gym.Env[Any, Any]) -> None:
         if not isinstance(self.model, DSAC):
@@ -56,6 +56,8 @@ class OwnPlayer(Player):
 
 def _weights(model: DSAC) -> Iterator[bytes]:
     """Everything that acting may depend on, without the temperature, moments, and networks that only learn."""
+    if model.config.picture_filter != "none":
+        yield model.config.picture_filter.encode()
     for name, tensor in model.learner.state().items():
         if name.startswith(model.learner.acting()):
             yield name.encode()

@@ -11,6 +11,7 @@ import numpy as np
 
 from dsacc.config import AGENTS
 from dsacc.envs import Observations, action_names, env_name, make_env
+from dsacc.envs.filters import filtered_picture
 from dsacc.envs.protocol import HasScreen
 from dsacc.errors import ConfigError, EnvError
 from dsacc.play.adapters import Player, as_player
@@ -189,7 +190,7 @@ class _Show:
 
     def _moment(self, i: int, readout: Readout, action: int | None, ending: str = "") -> Moment:
         game = self.games[i]
-        picture, view = _photograph(game.env, game.observation)
+        picture, view = _photograph(game.env, game.observation, self.player.picture_filter)
         return Moment(picture, view, readout, action, game.score, game.length, ending)
 
     def _lay_out(self, moments: dict[int, Moment]) -> None:
@@ -202,16 +203,17 @@ class _Show:
                 self.panels.append(Panel(title, about, self.names, moments[i]))
 
 
-def _photograph(env: Env, observation: Any) -> tuple[Array, Array | None]:
+def _photograph(env: Env, observation: Any, picture_filter: str) -> tuple[Array, Array | None]:
     """The shifted picture in colour, and the newest picture that the agent sees, if that is a different one."""
     image = Observations(env.observation_space).is_image
     newest = Layout(tuple(env.observation_space.shape or ())).split(observation)[-1] if image else None
+    seen = None if newest is None else filtered_picture(newest, picture_filter)
     if newest is not None and not isinstance(env.unwrapped, HasScreen):
-        return newest, None
+        return newest, None if picture_filter == "none" else seen
     try:
         screen: Any = env.render()
     except gym.error.DependencyNotInstalled as error:
         raise EnvError(f"{env_name(env)} needs a package that is not installed to draw itself: {error}") from error
     if not isinstance(screen, np.ndarray):
         raise EnvError(f"render() of {env_name(env)} returned {type(screen).__name__}, not a picture")
-    return screen, newest
+    return screen, seen
