@@ -53,14 +53,16 @@ def make_trainer(settings: dict[str, Any], **more: Any) -> Trainer:
     """A run in progress, past its random steps."""
     model = DSAC(GAME, constraint="mean", **(settings | {"random_steps": READY - 100, "log_every": 10**9} | more))
     trainer = model.prepare(READY)
-    trainer.run(READY, lambda row: None, lambda step: None)
+    for _ in trainer.steps(READY):
+        pass
     return trainer
 
 
 def advance(trainer: Trainer, steps: int) -> float:
     """Seconds of so many agent steps."""
     began = time.perf_counter()
-    trainer.run(trainer.step + steps, lambda row: None, lambda step: None)
+    for _ in trainer.steps(trainer.step + steps):
+        pass
     return time.perf_counter() - began
 
 

@@ -212,7 +212,7 @@ class DSAC:
             self.learner.load_state(file.tensors)
         except (KeyError, RuntimeError, ValueError) as error:
             raise ModelError(f"the saved tensors do not fit the saved settings: {error}") from error
-        self._loaded_step = file.step
+        self._loaded_step, self._trainer = file.step, None
 
     def _model_file(self) -> ModelFile:
         space = space_to_json(self.observations.space)
