@@ -115,7 +115,9 @@ class Config:
     natural_gradient: bool = _experimental(
         False, "train the actor by the natural gradient: a policy that is certain of an action can still unlearn it"
     )
-    grad_clip: float = _optimiser(0.0, "largest norm of a network's gradient; 0 is off", low=0.0)
+    grad_clip: float = _optimiser(
+        0.0, "largest norm of the gradient of a network, or of the temperature; 0 is off", low=0.0
+    )
 
     critic_loss: Literal["mse", "huber"] = _critics("mse", "loss of the critics")
     critics: Literal["average", "min"] = _critics("average", "how the twin critics are combined into one Q")

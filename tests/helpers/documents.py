@@ -40,7 +40,7 @@ class Block:
 
 def documents(root: Path = ROOT) -> list[Path]:
     """README, CONTRIBUTING and CHANGELOG, and all of docs."""
-    return [*sorted(root.glob("*.md")), *sorted((root / "docs").glob("*.md"))]
+    return [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md"))]
 
 
 def blocks(path: Path) -> list[Block]:

@@ -58,7 +58,8 @@ class Atari(gym.Env[Array, np.int64]):
     ) -> None:
         rom = find_game(game)
         if rom is None:
-            raise EnvError(f"there is no Atari game {game!r}")
+            missing = "" if game_names() else ": its emulator is not installed; `pip install ale-py` installs it"
+            raise EnvError(f"there is no Atari game {game!r}{missing}")
         if frame_skip < 1 or stack < 1 or noops < 0 or max_frames < 1 or not 0 <= sticky < 1:
             raise EnvError(
                 "frame_skip, stack and max_frames must be at least 1, noops at least 0, and sticky from 0 to below 1"
