@@ -37,4 +37,6 @@ def faults(how: str) -> float:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's allocator is Linux's")
 def test_an_update_finds_its_memory_where_the_last_one_left_it():
-    assert faults("keep") < 20 < faults("leave")
+    kept, left = faults("keep"), faults("leave")
+    assert kept < left / 5  # a busy machine adds some to both: its kernel takes back pages that seem idle
+    assert left > 500

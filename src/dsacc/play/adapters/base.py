@@ -24,7 +24,6 @@ class Player(Protocol):
     train_seed: int | None = None
     step: int | None = None  # agent steps of its training
     env: str | None = None  # the environment it was trained on, where that is known
-    picture_filter: str = "none"  # what it sees pictures through, where that is known
     fingerprint: str | None = None  # equal for equal policies only; None where that cannot be told
 
     def check_fits(self, env: gym.Env[Any, Any]) -> None:

@@ -32,6 +32,8 @@ class Agent(Protocol):
 class OwnPlayer(Player):
     """One of our agents: the most probable action, or one drawn from its policy."""
 
+    picture_filter = "none"  # what it sees pictures through
+
     def __init__(self, model: Agent) -> None:
         self.model = model
         self.agent, self.train_seed, self.env = model.config.agent, model.config.seed, model.config.env

@@ -14,7 +14,7 @@ from dsacc.envs import Observations, action_names, env_name, make_env
 from dsacc.envs.filters import filtered_picture
 from dsacc.envs.protocol import HasScreen
 from dsacc.errors import ConfigError, EnvError
-from dsacc.play.adapters import Player, as_player
+from dsacc.play.adapters import OwnPlayer, Player, as_player
 from dsacc.play.rollout import BATCH, Episode, Game, conditions_of
 from dsacc.play.store import Trial
 from dsacc.shifts import Severity
@@ -190,7 +190,8 @@ class _Show:
 
     def _moment(self, i: int, readout: Readout, action: int | None, ending: str = "") -> Moment:
         game = self.games[i]
-        picture, view = _photograph(game.env, game.observation, self.player.picture_filter)
+        seen_through = self.player.picture_filter if isinstance(self.player, OwnPlayer) else "none"
+        picture, view = _photograph(game.env, game.observation, seen_through)
         return Moment(picture, view, readout, action, game.score, game.length, ending)
 
     def _lay_out(self, moments: dict[int, Moment]) -> None:
