@@ -46,18 +46,20 @@ class Kind:
     name: str
     on: On  # what it changes
     draw: Draw  # from a generator, a shape and a level to a Change
+    look: str  # what it looks like; an agent that trained under something of the same look has met it nearly
 
 
 _KINDS: dict[tuple[str, On], Kind] = {}
 
 
-def register(name: str, draw: Draw, on: On = "picture") -> None:
+def register(name: str, draw: Draw, on: On = "picture", look: str | None = None) -> None:
     """Add a kind of shift, or replace the one of that name. `Shift`, `evaluate` and the command line then accept it.
 
     `draw(rng, shape, level)` draws one `Change` for pictures [H, W, C] or vectors [n] of `shape`. All randomness must
-    come from `rng`. `level` is 1 to 5, or None for the severity `paper`. A `Drawn` is the simplest change.
+    come from `rng`. `level` is 1 to 5, or None for the severity `paper`. A `Drawn` is the simplest change. `look`
+    (default: the name) is shared by kinds and augmentations that look alike: see `dsacc.shifts.augmentations`.
     """
-    _KINDS[name, on] = Kind(name, on, draw)
+    _KINDS[name, on] = Kind(name, on, draw, look or name)
 
 
 def names(on: On = "picture") -> list[str]:

@@ -225,4 +225,4 @@ def _mean(velocities: list[Velocity]) -> Velocity:
 
 
 for kind in (snow, rain, fog):
-    register(kind.__name__, kind)
+    register(kind.__name__, kind, look="veil" if kind is fog else "specks")
