@@ -71,6 +71,7 @@ class DSAC:
         self.observations = Observations(observations.space, config.picture_filter)
         self.streams = Streams.from_seed(config.seed, config.envs)
         self.learner = Learner(config, observations.spec, actions, self.streams.weights, _device(device))
+        self.hardened: dict[str, Any] | None = None  # how, where it is the student of `dsacc.harden`
         self._trainer: Trainer | None = None
         self._loaded_step = 0
 
@@ -212,11 +213,11 @@ class DSAC:
             self.learner.load_state(file.tensors)
         except (KeyError, RuntimeError, ValueError) as error:
             raise ModelError(f"the saved tensors do not fit the saved settings: {error}") from error
-        self._loaded_step, self._trainer = file.step, None
+        self._loaded_step, self._trainer, self.hardened = file.step, None, file.hardened
 
     def _model_file(self) -> ModelFile:
         space = space_to_json(self.observations.space)
-        return ModelFile(self.config, space, self.learner.actions, self.step, self.learner.state())
+        return ModelFile(self.config, space, self.learner.actions, self.step, self.learner.state(), self.hardened)
 
     def __repr__(self) -> str:
         return f"DSAC({self.config.env!r}, agent={self.config.agent!r}, seed={self.config.seed}, step={self.step})"

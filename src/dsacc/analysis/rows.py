@@ -10,6 +10,7 @@ import numpy as np
 from dsacc.analysis.references import game_name
 from dsacc.errors import ConfigError
 
+EXPOSURES = ("unseen", "near", "trained on")
 Seed = int | None  # None for what we did not train: a random player, a callable, another library's agent
 
 
@@ -47,6 +48,7 @@ class Row:
     mode: str | None  # None for id
     policy: str  # greedy or sampled
     where: str | None = None  # screen or observation, only where it was asked for
+    exposure: str | None = None  # what a hardened agent met of this shift before: unseen, near or trained on
     returns: list[float] = field(default_factory=list)  # raw score of each episode
     lengths: list[int] = field(default_factory=list)  # agent steps of each episode
     run: str | None = None  # in an experiment's results.json: the run's name
@@ -68,9 +70,9 @@ class Row:
         return cls(**row)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object. `where`, `run` and `variant` are left out where they are None."""
+        """The JSON object. `where`, `exposure`, `run` and `variant` are left out where they are None."""
         content = {key: getattr(self, key) for key in _KEYS}
-        return {k: v for k, v in content.items() if v is not None or k not in ("where", "run", "variant")}
+        return {k: v for k, v in content.items() if v is not None or k not in _LEFT_OUT}
 
     @property
     def condition(self) -> Condition:
@@ -138,7 +140,9 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("train_seed", "eval_seed", "step"), lambda x: x is None or is_whole(x)),
     "severity": lambda x: x is None or isinstance(x, str) or is_whole(x),
     **dict.fromkeys(("mode", "where", "run", "variant"), lambda x: x is None or isinstance(x, str)),
+    "exposure": lambda x: x is None or x in EXPOSURES,
     **dict.fromkeys(("returns", "lengths"), lambda x: isinstance(x, list) and all(map(is_finite, x))),
 }
 _KEYS = tuple(f.name for f in fields(Row))
+_LEFT_OUT = ("where", "exposure", "run", "variant")
 _REQUIRED = ("env", "agent", "train_seed", "eval_seed", "step", "shift", "policy", "returns", "lengths")

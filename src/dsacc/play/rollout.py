@@ -22,7 +22,7 @@ from dsacc.envs.protocol import LimitsTests
 from dsacc.errors import ConfigError
 from dsacc.play.adapters import Player, as_player
 from dsacc.play.store import RowStore, Trial
-from dsacc.shifts import MODES, Severity, Shift, as_level, find_kind
+from dsacc.shifts import MODES, Exposure, Severity, Shift, as_level, exposure, find_kind
 from dsacc.system.progress import Silent, Watcher, watcher
 from dsacc.system.threads import using_threads
 from dsacc.system.types import POLICIES
@@ -82,7 +82,7 @@ def evaluate(
         trials = list(conditions_of(first, shifts, severity, mode, where, policy))
         store = RowStore(out, player.fingerprint)
         about = (env_name(first), player.agent, player.train_seed, seed, player.step)
-        rows = [store.find(Row(*about, **asdict(trial))) for trial in trials]
+        rows = [store.find(Row(*about, **asdict(trial), exposure=_met(player, trial))) for trial in trials]
         todo = [Episode(i, n) for i, row in enumerate(rows) for n in range(len(row.returns), episodes)]
         shown = progress_bar and todo
         watch: Watcher = watcher(len(todo), label="episodes", unit="episodes") if shown else Silent()
@@ -127,6 +127,12 @@ def conditions_of(
         find_kind(shift, "picture" if picture else "vector")
         for level in _once(as_level(s) or "paper" for s in severities):
             yield from (Trial(shift, level, mode, text, where) for text in _once(policies))
+
+
+def _met(player: Player, trial: Trial) -> Exposure | None:
+    """What an agent that was hardened has met of the shift before; None for other agents, and for the clean game."""
+    kinds: tuple[str, ...] = getattr(player, "augmented", ())
+    return exposure(trial.shift, kinds) if kinds and trial.shift != "id" else None
 
 
 def _once(items: Iterable[Any]) -> list[Any]:

@@ -25,6 +25,7 @@ class ModelFile:
     actions: int
     step: int
     tensors: dict[str, torch.Tensor]
+    hardened: dict[str, Any] | None = None  # by what, where it is the student of `harden`
 
 
 def with_suffix(path: str | Path) -> Path:
@@ -48,6 +49,7 @@ def model_bytes(model: ModelFile) -> bytes:
         "space": model.space,
         "actions": model.actions,
         "step": model.step,
+        **({} if model.hardened is None else {"hardened": model.hardened}),
     }
     tensors = {name: t.detach().cpu().contiguous() for name, t in sorted(model.tensors.items())}
     return bytes(to_bytes(tensors, {"dsacc": json.dumps(header, sort_keys=True)}))
@@ -81,10 +83,19 @@ def parse_model(data: bytes, path: Path) -> ModelFile:
             raise ModelError(f"{path} was written by a newer dsacc (format {header['format']}); upgrade to read it")
         config = Config(**header["config"])
         tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
-        return ModelFile(config, dict(header["space"]), int(header["actions"]), int(header["step"]), tensors)
+        hardened = None if header.get("hardened") is None else _hardening(header["hardened"])
+        return ModelFile(config, dict(header["space"]), int(header["actions"]), int(header["step"]), tensors, hardened)
     except RunError as error:
         raise ModelError(f"{path} is not a saved dsacc agent, or is damaged ({error})") from error
     except BadInput as error:
         raise ModelError(f"{path} cannot be used: {error}") from error
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{path} is not a saved dsacc agent, or is damaged ({error})") from error
+
+
+def _hardening(content: Any) -> dict[str, Any]:
+    """What the header says about hardening, checked as far as others rely on it."""
+    name, kinds = content["name"], content["kinds"]
+    if not isinstance(name, str) or not isinstance(kinds, list) or not all(isinstance(kind, str) for kind in kinds):
+        raise ValueError("it does not say what it was hardened with")
+    return dict(content)

@@ -33,6 +33,7 @@ class OwnPlayer(Player):
     """One of our agents: the most probable action, or one drawn from its policy."""
 
     picture_filter = "none"  # what it sees pictures through
+    augmented: tuple[str, ...] = ()  # augmentations and shifts under which it was trained
 
     def __init__(self, model: Agent) -> None:
         self.model = model
@@ -40,6 +41,8 @@ class OwnPlayer(Player):
         self.step = model.step
         if isinstance(model, DSAC):
             self.fingerprint, self.picture_filter = fingerprint_of(_weights(model)), model.config.picture_filter
+            if model.hardened is not None:
+                self.agent, self.augmented = model.hardened["name"], tuple(model.hardened["kinds"])
 
     def check_fits(self, env: gym.Env[Any, Any]) -> None:
         if not isinstance(self.model, DSAC):
@@ -93,6 +96,7 @@ class BlindPlayer(Player):
         self.player = player
         self.agent = f"blind {player.agent}"
         self.train_seed, self.step, self.env = player.train_seed, player.step, player.env
+        self.augmented: tuple[str, ...] = getattr(player, "augmented", ())
         self.fingerprint = player.fingerprint and f"blind {player.fingerprint}"
 
     def check_fits(self, env: gym.Env[Any, Any]) -> None:
