@@ -22,7 +22,8 @@ from dsacc.envs.protocol import LimitsTests
 from dsacc.errors import ConfigError
 from dsacc.play.adapters import Player, as_player
 from dsacc.play.store import RowStore, Trial
-from dsacc.shifts import MODES, Exposure, Severity, Shift, as_level, exposure, find_kind
+from dsacc.shifts import MODES, Severity, Shift, as_level, exposure, find_kind
+from dsacc.shifts.augmentations import Exposure
 from dsacc.system.progress import Silent, Watcher, watcher
 from dsacc.system.threads import using_threads
 from dsacc.system.types import POLICIES

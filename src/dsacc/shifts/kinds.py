@@ -46,7 +46,7 @@ class Kind:
     name: str
     on: On  # what it changes
     draw: Draw  # from a generator, a shape and a level to a Change
-    look: str  # what it looks like; an agent that trained under something of the same look has met it nearly
+    look: str = ""  # what it looks like; an agent that trained under something of the same look has met it nearly
 
 
 _KINDS: dict[tuple[str, On], Kind] = {}
