@@ -22,6 +22,7 @@ LEVELS = [
     {"training"},
     {"dsac"},
     {"play"},
+    {"harden"},
     {"experiments"},
     {"views"},
     {"cli"},

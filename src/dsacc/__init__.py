@@ -8,16 +8,23 @@ import gymnasium
 if TYPE_CHECKING:
     from dsacc.dsac import DSAC
     from dsacc.envs import make_env
+    from dsacc.harden import harden
     from dsacc.play import evaluate
     from dsacc.shifts import Shift
 
 __version__ = "0.1.0"
-__all__ = ["DSAC", "Shift", "evaluate", "make_env"]
+__all__ = ["DSAC", "Shift", "evaluate", "harden", "make_env"]
 
 if "dsacc/Catch-v0" not in gymnasium.registry:
     gymnasium.register("dsacc/Catch-v0", entry_point="dsacc.envs.catch:Catch", max_episode_steps=10_000)
 
-_HOMES = {"DSAC": "dsacc.dsac", "evaluate": "dsacc.play", "make_env": "dsacc.envs", "Shift": "dsacc.shifts"}
+_HOMES = {
+    "DSAC": "dsacc.dsac",
+    "Shift": "dsacc.shifts",
+    "evaluate": "dsacc.play",
+    "harden": "dsacc.harden",
+    "make_env": "dsacc.envs",
+}
 
 
 def __getattr__(name: str) -> Any:

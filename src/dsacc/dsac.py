@@ -17,12 +17,13 @@ from dsacc.envs.spaces import space_from_json, space_to_json
 from dsacc.errors import ConfigError, ModelError
 from dsacc.replay import Replay, memory_needed
 from dsacc.runs import ModelFile, RunFolder, read_latest, read_model, write_model
+from dsacc.runs.session import Unsaved
 from dsacc.system.memory import free_memory
 from dsacc.system.progress import Silent, Watcher, watcher
 from dsacc.system.text import size
 from dsacc.system.threads import using_threads
 from dsacc.training.loop import Row, Trainer
-from dsacc.training.session import Session, Unsaved
+from dsacc.training.session import Session
 from dsacc.training.streams import Streams, sample_actions
 
 EnvSource = gym.Env[Any, Any] | str | Callable[[], gym.Env[Any, Any]]
@@ -109,7 +110,7 @@ class DSAC:
             return self
         with using_threads(threads):
             trainer = self.prepare(until)
-            session = Unsaved() if folder is None else Session(folder, trainer, self._model_file, tensorboard)
+            session = Unsaved() if folder is None else Session(folder, trainer, self.to_file, tensorboard)
             with session, closing(self._watcher(until, progress_bar)) as watch:
                 listeners: list[Callable[[Row], None]] = [_AlphaWarning(), watch.row, session.log, callback or _ignore]
                 if folder is not None and self.step:
@@ -184,7 +185,7 @@ class DSAC:
 
     def save(self, path: str | Path) -> Path:
         """Write the agent to `path`.safetensors: settings, networks and optimisers, not the replay memory."""
-        return write_model(path, self._model_file())
+        return write_model(path, self.to_file())
 
     @classmethod
     def load(cls, path: str | Path, env: EnvSource | None = None, *, device: str = "cpu") -> "DSAC":
@@ -194,6 +195,13 @@ class DSAC:
         """
         path = Path(path)
         file = read_latest(path) if (path / "config.json").is_file() else read_model(path)
+        return cls.from_file(file, env, device=device, name=str(path))
+
+    @classmethod
+    def from_file(
+        cls, file: ModelFile, env: EnvSource | None = None, *, device: str = "cpu", name: str = "this file"
+    ) -> "DSAC":
+        """The agent that a file describes, as `load` does for a path. `name` stands for it in messages."""
         model = cls.__new__(cls)
         model.envs = [] if env is None else [_one(env), *copies(env, file.config.envs - 1)]
         observations = Observations(space_from_json(file.space))
@@ -201,7 +209,7 @@ class DSAC:
             actions, there = check_actions(model.envs[0]), Observations(model.envs[0].observation_space)
             if actions != file.actions or there.spec != observations.spec:
                 raise ModelError(
-                    f"the agent in {path} was trained on {file.config.env} with {file.actions} actions and "
+                    f"the agent in {name} was trained on {file.config.env} with {file.actions} actions and "
                     f"observations {observations.spec.shape}; this environment has {actions} and {there.spec.shape}"
                 )
         model._build(file.config, observations, file.actions, device)
@@ -215,7 +223,8 @@ class DSAC:
             raise ModelError(f"the saved tensors do not fit the saved settings: {error}") from error
         self._loaded_step, self._trainer, self.hardened = file.step, None, file.hardened
 
-    def _model_file(self) -> ModelFile:
+    def to_file(self) -> ModelFile:
+        """Everything that `save` writes."""
         space = space_to_json(self.observations.space)
         return ModelFile(self.config, space, self.learner.actions, self.step, self.learner.state(), self.hardened)
 

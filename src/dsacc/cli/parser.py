@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dsacc import __version__
-from dsacc.cli import demo, evaluate, experiment, export, preview, report, status, train, watch
+from dsacc.cli import demo, evaluate, experiment, export, harden, preview, report, status, train, watch
 from dsacc.cli.common import say
 from dsacc.errors import BadInput, DsaccError, Stopped
 from dsacc.system.text import nearest
 
-_MODULES = (demo, train, evaluate, preview, watch, experiment, status, report, export)
+_MODULES = (demo, train, evaluate, harden, preview, watch, experiment, status, report, export)
 COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
-_CONTINUES = ("demo", "train", "evaluate", "experiment")  # these keep what was done; other commands start again
+_CONTINUES = ("demo", "train", "evaluate", "harden", "experiment")  # the other commands start again
 
 
 class _Parser(argparse.ArgumentParser):

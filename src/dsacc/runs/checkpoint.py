@@ -76,9 +76,18 @@ class Checkpoints:
         return Entry(name, sha256(data), len(data))
 
     def write(
-        self, step: int, regular: bool, files: Mapping[str, bytes], segments: tuple[Entry, ...], extra: dict[str, Any]
+        self,
+        step: int,
+        regular: bool,
+        files: Mapping[str, bytes],
+        segments: tuple[Entry, ...],
+        extra: dict[str, Any],
+        alone: bool = False,
     ) -> Manifest:
-        """Write a temporary folder to disk and rename it; then write the pointer; then remove what is not needed."""
+        """Write a temporary folder to disk and rename it; then write the pointer; then remove what is not needed.
+
+        With `alone` no older checkpoint is kept.
+        """
         entries = tuple(Entry(name, sha256(data), len(data)) for name, data in sorted(files.items()))
         manifest = Manifest(step, regular, entries, segments, extra)
         target, temporary = self.folder / f"step-{step}", self.folder / f".step-{step}.{os.getpid()}.tmp"
@@ -99,13 +108,13 @@ class Checkpoints:
         except OSError as error:
             raise disk_error(error, target, needed) from error
         write_atomically(self.folder / "newest.json", _sealed({"format": FORMAT, "newest": target.name}))
-        self._prune(manifest)
+        self._prune(manifest, alone)
         return manifest
 
-    def _prune(self, newest: Manifest) -> None:
+    def _prune(self, newest: Manifest, alone: bool) -> None:
         """Keep the newest, the newest regular one before it, and the segments that these two refer to."""
         kept = [newest]
-        for step in sorted(self._steps(), reverse=True):
+        for step in [] if alone else sorted(self._steps(), reverse=True):
             if step >= newest.step or len(kept) == 2:
                 continue
             try:

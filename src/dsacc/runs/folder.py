@@ -24,10 +24,13 @@ Found = Literal["new", "restart", "continue", "finished"]
 
 
 class RunFolder:
-    """The files of one run. The constructor only looks at what is there; nothing is written before `open`."""
+    """The files of one run. The constructor only looks at what is there; nothing is written before `open`.
 
-    def __init__(self, path: str | Path, config: Config, steps: int) -> None:
-        self.path, self.config, self.steps = Path(path), config, steps
+    `hardened` is how a student is made, where the run is one of `harden`: its steps are then updates of the student.
+    """
+
+    def __init__(self, path: str | Path, config: Config, steps: int, hardened: Mapping[str, Any] | None = None) -> None:
+        self.path, self.config, self.steps, self.hardened = Path(path), config, steps, hardened
         self.checkpoints = Checkpoints(self.path)
         self.checkpoint: Checkpoint | None = None  # where the run continues
         self.found: Found = self._look()
@@ -67,7 +70,12 @@ class RunFolder:
         before = content.get("config")
         if not isinstance(before, dict):
             raise RunError(f"{self.path / 'config.json'} does not contain the settings of a run; choose another --out")
-        changes = differences(dataclasses.asdict(Config()) | before, dataclasses.asdict(self.config))
+        how = content.get("hardened")
+        if (how is None) != (self.hardened is None):
+            there, here = ("a hardened agent", "a training run") if how else ("a training run", "a hardened agent")
+            raise RunError(f"{self.path} contains {there}, not {here}; choose another --out")
+        changes = differences(how or {}, self.hardened or {})
+        changes = changes or differences(dataclasses.asdict(Config()) | before, dataclasses.asdict(self.config))
         if changes:
             raise RunError(f"{self.path} contains a run with other settings ({changes}); choose another --out")
 
@@ -104,6 +112,7 @@ class RunFolder:
             "run_id": self.config.run_id,
             "agent": self.config.agent,
             "config": dataclasses.asdict(self.config),
+            **({} if self.hardened is None else {"hardened": dict(self.hardened)}),
             "runtime": dict(runtime),
             "versions": versions(),
         }
@@ -155,13 +164,18 @@ class RunFolder:
             raise disk_error(error, self.path / name, len(line)) from error
 
     def write_checkpoint(
-        self, step: int, regular: bool, files: Mapping[str, bytes], segments: tuple[Entry, ...]
+        self,
+        step: int,
+        regular: bool,
+        files: Mapping[str, bytes],
+        segments: tuple[Entry, ...],
+        alone: bool = False,
     ) -> None:
-        """Write a checkpoint that records the length of the metrics, once these are on disk."""
+        """Write a checkpoint that records the length of the metrics, once these are on disk; see `Checkpoints`."""
         metrics = self._files["metrics.jsonl"]
         os.fsync(metrics.fileno())
         extra = {"metrics_bytes": os.fstat(metrics.fileno()).st_size, "run_id": self.config.run_id}
-        self.checkpoints.write(step, regular, files, segments, extra)
+        self.checkpoints.write(step, regular, files, segments, extra, alone)
 
     def set_status(self, state: str, step: int, error: str | None = None) -> None:
         status = {"state": state, "step": step, "steps": self.steps, "run_id": self.config.run_id, "pid": os.getpid()}

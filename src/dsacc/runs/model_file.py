@@ -95,7 +95,8 @@ def parse_model(data: bytes, path: Path) -> ModelFile:
 
 def _hardening(content: Any) -> dict[str, Any]:
     """What the header says about hardening, checked as far as others rely on it."""
-    name, kinds = content["name"], content["kinds"]
-    if not isinstance(name, str) or not isinstance(kinds, list) or not all(isinstance(kind, str) for kind in kinds):
+    name, kinds, seed = content["name"], content["kinds"], content["train_seed"]
+    texts = isinstance(kinds, list) and all(isinstance(text, str) for text in (name, *kinds))
+    if not texts or not (seed is None or type(seed) is int):
         raise ValueError("it does not say what it was hardened with")
     return dict(content)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from dsacc.system.text import readable
 
-SHOWN = re.compile(r"return|entropy|alpha|lambda(_\d)?")  # the figures worth watching
+SHOWN = re.compile(r"return|entropy|alpha|lambda(_\d)?|agreement|states")  # the figures worth watching
 
 
 def describe(row: Mapping[str, Any]) -> str:

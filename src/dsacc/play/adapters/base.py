@@ -44,6 +44,18 @@ def choose(scores_BA: Array, rngs: Rngs, greedy: bool) -> Array:
 
 def actions_from(answer: Any, count: int, actions: int | None, who: str, rngs: Rngs, greedy: bool) -> Array:
     """Actions [B] from the answer of a policy that is not ours: whole numbers [B], or scores [B, A] as floats."""
+    checked = checked_answer(answer, count, actions, who)
+    return checked if checked.ndim == 1 else choose(checked, rngs, greedy)
+
+
+def scores_from(answer: Any, count: int, actions: int, who: str) -> Array:
+    """Scores [B, A] from the answer of a policy that is not ours. An action is a score of 0 among scores of -30."""
+    checked = checked_answer(answer, count, actions, who)
+    return checked if checked.ndim == 2 else np.where(np.arange(actions) == checked[:, None], 0.0, -30.0)
+
+
+def checked_answer(answer: Any, count: int, actions: int | None, who: str) -> Array:
+    """The answer of a policy that is not ours: actions [B] in int64, or scores [B, A] in float64."""
     result = np.asarray(answer)
     wanted = f"{count} actions as whole numbers, or scores of shape ({count}, {actions or 'actions'}) as floats"
     if np.issubdtype(result.dtype, np.integer) and result.shape in ((count,), (count, 1)):
@@ -58,7 +70,7 @@ def actions_from(answer: Any, count: int, actions: int | None, who: str, rngs: R
         raise ModelError(f"{who} answered {result.dtype} of shape {result.shape}; it must answer {wanted}")
     if np.isnan(result).any():
         raise ModelError(f"{who} answered NaN, from which no action can be chosen")
-    return choose(result.astype(np.float64), rngs, greedy)
+    return result.astype(np.float64)
 
 
 def check_action_count(who: str, actions: int, env: gym.Env[Any, Any]) -> None:

@@ -31,13 +31,16 @@ class CallablePlayer(Player):
         self._actions = check_actions(env)
 
     def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
+        return actions_from(self.answer(observations), len(observations), self._actions, self.agent, rngs, greedy)
+
+    def answer(self, observations: Array) -> Any:
+        """What the function returns for raw observations [B, ...]."""
         try:
-            answer = self.function(observations)
+            return self.function(observations)
         except DsaccError:
             raise
         except Exception as error:
             raise ModelError(f"{self.agent} failed: {first_line(error)}") from error
-        return actions_from(answer, len(observations), self._actions, self.agent, rngs, greedy)
 
 
 def find_function(spec: str) -> CallablePlayer:

@@ -43,6 +43,7 @@ class OwnPlayer(Player):
             self.fingerprint, self.picture_filter = fingerprint_of(_weights(model)), model.config.picture_filter
             if model.hardened is not None:
                 self.agent, self.augmented = model.hardened["name"], tuple(model.hardened["kinds"])
+                self.train_seed = model.hardened["train_seed"]
 
     def check_fits(self, env: gym.Env[Any, Any]) -> None:
         if not isinstance(self.model, DSAC):

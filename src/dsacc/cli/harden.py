@@ -1,0 +1,58 @@
+"""`dsacc harden`."""
+
+import argparse
+from pathlib import Path
+
+from dsacc.cli.common import Commands, at_least_one, picked, say, whole
+
+
+def add(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "harden",
+        help="make a student of any agent that keeps its score under shifts",
+        usage="dsacc harden AGENT [options]",
+        description="Make a student that plays like AGENT and keeps its score under shifts that it never saw.",
+    )
+    agent = "run folder or saved agent; or sb3:FILE, onnx:FILE, module:function"
+    parser.add_argument("agent", metavar="AGENT", help=agent)
+    parser.add_argument("--env", help="environment to play (default: the one that the agent was trained on)")
+    parser.add_argument("--out", type=Path, help="run folder of the student (default: AGENT-hardened)")
+    augment = "generic (nothing like weather), near (relatives of weather too), or kinds by name (default: generic)"
+    parser.add_argument("--augment", nargs="+", default=["generic"], metavar="KIND", help=augment)
+    parser.add_argument("--updates", type=whole, help="updates of the student, of 32 states each (default: 10000)")
+    parser.add_argument("--states", type=whole, help="states that are collected (default: 8000)")
+    rounds = "rounds in which the student's own play gives half of the states; 0: all are the teacher's (default: 2)"
+    parser.add_argument("--rounds", type=whole, help=rounds)
+    parser.add_argument("--seed", type=whole, default=0, help="fixes everything random (default: 0)")
+    filters = "picture filter of the student (default: the agent's own; high-pass for agents of others)"
+    parser.add_argument("--picture-filter", choices=["none", "high-pass"], help=filters)
+    parser.add_argument("--values", action="store_true", help="scores of a function or an ONNX graph are values Q")
+    trust = "load files that can execute code (files of Stable-Baselines3 are pickles)"
+    parser.add_argument("--trust", action="store_true", help=trust)
+    parser.add_argument("--threads", type=whole, default=1, help="threads of this process (default: 1)")
+
+
+def run(args: argparse.Namespace) -> None:
+    at_least_one(args, "threads")
+    from dsacc.harden import harden
+    from dsacc.harden.work import Recipe
+    from dsacc.runs.folder import read_status
+    from dsacc.system.memory import keep_freed_memory
+
+    keep_freed_memory()
+    given = {name: getattr(args, name) for name in ("updates", "states", "rounds") if getattr(args, name) is not None}
+    updates = Recipe(tuple(args.augment), seed=args.seed, **given).updates  # reports mistakes before anything slow
+    out = args.out or Path(f"{args.agent.rstrip('/').replace(':', '-')}-hardened")
+    before = read_status(out)
+    if before.get("state") == "finished":
+        say(f"{out}: this student is finished")
+    elif before:
+        say(f"{out}: this student continues from update {before.get('step', 0):,} of {updates:,}")
+    else:
+        say(f"new student of {args.agent} in {out}: {updates:,} updates under {', '.join(args.augment)}")
+    asked = picked(args, "augment seed picture_filter values trust threads")
+    student = harden(args.agent, args.env, out=out, progress_bar=True, **given, **asked)
+    if before.get("state") != "finished":
+        say(f"done: the student is in {out}")
+    own = f" --env {args.env}" if args.env else ""
+    say(f"next: dsacc evaluate {args.agent} {out}{own}" if student.hardened else "")

@@ -1,0 +1,131 @@
+"""`harden`: collect states, ask the teacher about them, and teach the student under augmentation."""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from dsacc.config import default_preset
+from dsacc.dsac import DSAC
+from dsacc.envs import Observations, check_actions, env_name, make_env
+from dsacc.errors import ConfigError
+from dsacc.harden.session import HardenSession
+from dsacc.harden.teacher import Teacher
+from dsacc.harden.work import ROUNDS, STATES, UPDATES, Recipe, Work
+from dsacc.play.adapters import as_player
+from dsacc.runs import RunFolder, read_latest
+from dsacc.runs.session import Unsaved
+from dsacc.shifts import resolve
+from dsacc.system.memory import free_memory
+from dsacc.system.progress import Silent, Watcher, watcher
+from dsacc.system.text import size
+from dsacc.system.threads import using_threads
+
+Env = gym.Env[Any, Any]
+COPY_RATE, FRESH_RATE = 3e-4, 1e-3  # Adam's step size for a student that is a copy, and for one that begins anew
+
+
+def harden(
+    agent: Any,
+    env: str | Callable[[], Env] | None = None,
+    *,
+    augment: str | Sequence[str] = "generic",
+    updates: int = UPDATES,
+    states: int = STATES,
+    rounds: int = ROUNDS,
+    seed: int = 0,
+    picture_filter: str | None = None,
+    values: bool = False,
+    out: str | Path | None = None,
+    trust: bool = False,
+    threads: int = 1,
+    progress_bar: bool = False,
+) -> DSAC:
+    """A student that plays like `agent` and keeps its score under shifts that it never saw. It is a DSAC again.
+
+    - `agent`, `env`, `trust`: as in `evaluate`. The environment must show pictures.
+    - `augment`: "generic" (nothing that looks like weather), "near" (relatives of weather too), or any augmentations
+      and shifts by name.
+    - `updates`: of the student, each from 16 clean and 16 augmented states.
+    - `states`: how many are collected. With `rounds`, half of them come from the student's own play under augmentation,
+      collected in so many rounds; the others from the teacher's play.
+    - `seed` fixes everything random.
+    - `picture_filter`: of the student. By default that of the agent if it is ours, else "high-pass". A student with
+      another filter than its teacher begins with fresh weights, otherwise one of ours begins as a copy.
+    - `values`: the scores that a function or an ONNX graph returns are values Q, not logits.
+    - `out`: a run folder for the student. The same call continues it after a stop, and ends with the same bytes.
+    - `threads`: of torch.
+    """
+    recipe = Recipe((augment,) if isinstance(augment, str) else tuple(augment), updates, states, rounds, seed)
+    player = as_player(agent, env=env, trust=trust)
+    source = env if env is not None else player.env
+    if source is None:
+        raise ConfigError(f"{player.agent} does not say which environment it plays; give --env (in Python: env=)")
+
+    def make() -> Env:
+        return source() if callable(source) else make_env(source)
+
+    with closing(make()) as first:
+        player.check_fits(first)
+        observations, actions = Observations(first.observation_space), check_actions(first)
+        if not observations.is_image:
+            raise ConfigError(f"{env_name(first)} shows no pictures: augmentations are made for pictures of uint8")
+        teacher = Teacher(player, actions, values)
+        model, copied = _student(teacher, first, picture_filter, recipe)
+    _require_memory(recipe.states, observations)
+    folder = None if out is None else RunFolder(out, model.config, recipe.updates, model.hardened)
+    if folder is not None and folder.found == "finished":
+        return DSAC.from_file(read_latest(folder.path))
+    with using_threads(threads):
+        work = Work(model, teacher, make, recipe, COPY_RATE if copied else FRESH_RATE)
+        session = Unsaved() if folder is None else HardenSession(folder, work)
+        with session, closing(_watcher(work, progress_bar)) as watch:
+            for row in work.steps(session.pause):
+                if row is not None:
+                    watch.row(row)
+                    session.log(row)
+                watch.step(work.step)
+                session.after_step(work.step - 1)
+        work.student.publish()
+    return model
+
+
+def _student(teacher: Teacher, env: Env, picture_filter: str | None, recipe: Recipe) -> tuple[DSAC, bool]:
+    """The student before its first update, and whether it is a copy of its teacher."""
+    player, own = teacher.player, teacher.model
+    kinds = tuple(dict.fromkeys((*getattr(player, "augmented", ()), *resolve(recipe.augment))))
+    base = own.config.agent if own is not None else player.agent
+    hardened: dict[str, Any] = {
+        "name": f"{base}, hardened" + ("" if recipe.augment == ("generic",) else f" ({' '.join(recipe.augment)})"),
+        "teacher": player.agent,
+        "fingerprint": player.fingerprint,
+        "train_seed": player.train_seed,
+        "values": teacher.values,
+        "kinds": list(kinds),
+        **{name: list(value) if isinstance(value, tuple) else value for name, value in vars(recipe).items()},
+    }
+    if own is not None and picture_filter in (None, own.config.picture_filter):
+        return DSAC.from_file(replace(own.to_file(), hardened=hardened)), True
+    if own is not None:
+        settings: dict[str, Any] = {**vars(own.config), "picture_filter": picture_filter}
+        begun = DSAC(env, preset="classic", **settings)  # the preset changes nothing: every setting is given
+    else:
+        preset, settings = default_preset(pictures=True), {"picture_filter": picture_filter or "high-pass"}
+        begun = DSAC(env, preset=preset, seed=player.train_seed or 0, **settings)
+    return DSAC.from_file(replace(begun.to_file(), step=player.step or 0, hardened=hardened)), False
+
+
+def _require_memory(count: int, observations: Observations) -> None:
+    """Refuse more states than fit, before anything is played."""
+    each, free = 2 * int(np.prod(observations.raw_shape)), free_memory()  # as they are, and as the network sees them
+    if count * each > free:
+        fits = f"states {int(0.9 * free / each):,}"
+        raise ConfigError(f"{count:,} states need {size(count * each)}, and only {size(free)} are free; use {fits}")
+
+
+def _watcher(work: Work, shown: bool) -> Watcher:
+    return watcher(work.recipe.updates, work.step, "hardening", "updates") if shown else Silent()
