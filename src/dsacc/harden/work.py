@@ -18,7 +18,9 @@ from dsacc.system.types import Array
 from dsacc.training.loop import Meter
 
 Row = dict[str, Any]
-UPDATES, STATES, ROUNDS = 10_000, 8_000, 2
+UPDATES = 10_000  # of the student
+STATES = 8_000  # collected in all
+ROUNDS = 2  # in which the student plays
 CLEAN = AUGMENTED = 16  # states per update
 LOG_EVERY = 250  # updates
 HARDEN = 0x68617264  # keeps the random streams apart from those of runs and tests with the same seed
