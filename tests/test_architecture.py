@@ -22,7 +22,7 @@ LEVELS = [
     {"training"},
     {"dsac"},
     {"play"},
-    {"harden"},
+    {"hardening"},
     {"experiments"},
     {"views"},
     {"cli"},

@@ -8,7 +8,7 @@ import gymnasium
 if TYPE_CHECKING:
     from dsacc.dsac import DSAC
     from dsacc.envs import make_env
-    from dsacc.harden import harden
+    from dsacc.hardening import harden
     from dsacc.play import evaluate
     from dsacc.shifts import Shift
 
@@ -22,7 +22,7 @@ _HOMES = {
     "DSAC": "dsacc.dsac",
     "Shift": "dsacc.shifts",
     "evaluate": "dsacc.play",
-    "harden": "dsacc.harden",
+    "harden": "dsacc.hardening",
     "make_env": "dsacc.envs",
 }
 

@@ -34,8 +34,8 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     at_least_one(args, "threads")
-    from dsacc.harden import harden
-    from dsacc.harden.work import Recipe
+    from dsacc.hardening import harden
+    from dsacc.hardening.work import Recipe
     from dsacc.runs.folder import read_status
     from dsacc.system.memory import keep_freed_memory
 

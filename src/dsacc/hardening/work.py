@@ -9,9 +9,9 @@ import numpy as np
 
 from dsacc.dsac import DSAC
 from dsacc.errors import ConfigError
-from dsacc.harden.states import collect
-from dsacc.harden.student import Student
-from dsacc.harden.teacher import Answers, Teacher
+from dsacc.hardening.states import collect
+from dsacc.hardening.student import Student
+from dsacc.hardening.teacher import Answers, Teacher
 from dsacc.play.adapters.base import Rngs, choose
 from dsacc.shifts import Augmenter, resolve
 from dsacc.system.types import Array

@@ -1,5 +1,5 @@
 """From any agent to a student that keeps its score under shifts that it never saw."""
 
-from dsacc.harden.hardening import harden
+from dsacc.hardening.harden import harden
 
 __all__ = ["harden"]

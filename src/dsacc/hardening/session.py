@@ -1,7 +1,7 @@
 """Hardening with a folder: what a checkpoint of it holds, and how it continues from one."""
 
 from dsacc.errors import RunError
-from dsacc.harden.work import Work
+from dsacc.hardening.work import Work
 from dsacc.runs import Checkpoint, Entry, RunFolder, model_bytes, parse_model
 from dsacc.runs.session import FolderSession
 from dsacc.system.packing import flatten, pack_arrays, unflatten, unpack_arrays

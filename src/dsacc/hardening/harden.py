@@ -13,9 +13,9 @@ from dsacc.config import default_preset
 from dsacc.dsac import DSAC
 from dsacc.envs import Observations, check_actions, env_name, make_env
 from dsacc.errors import ConfigError
-from dsacc.harden.session import HardenSession
-from dsacc.harden.teacher import Teacher
-from dsacc.harden.work import ROUNDS, STATES, UPDATES, Recipe, Work
+from dsacc.hardening.session import HardenSession
+from dsacc.hardening.teacher import Teacher
+from dsacc.hardening.work import ROUNDS, STATES, UPDATES, Recipe, Work
 from dsacc.play.adapters import as_player
 from dsacc.runs import RunFolder, read_latest
 from dsacc.runs.session import Unsaved
