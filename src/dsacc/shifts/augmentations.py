@@ -63,7 +63,7 @@ def resolve(wanted: str | Sequence[str]) -> tuple[str, ...]:
     """The augmentations and shifts that `wanted` names, each once, with sets written out.
 
     >>> resolve("generic")
-    ('convolution', 'light', 'overlay', 'patches', 'rectangle', 'soften', 'gaussian_noise')
+    ('convolution', 'light', 'overlay', 'patches', 'rectangle', 'soften', 'grain')
     >>> resolve(["light", "fog"])
     ('light', 'fog')
     """
@@ -228,6 +228,16 @@ def soften(rng: np.random.Generator, shape: tuple[int, ...]) -> Alter:
     return lambda picture, other: cv2.blur(picture, size)
 
 
+def grain(rng: np.random.Generator, shape: tuple[int, ...]) -> Alter:
+    """Noise as of a sensor in the dark: normal, fine or coarse (up to two pixels), the same in all directions."""
+    height, width = shape[:2]
+    noise = cv2.GaussianBlur(rng.standard_normal((height, width), np.float32), (0, 0), rng.uniform(0.3, 2.0))
+    noise *= rng.uniform(8, 64) / noise.std()
+    planes = [np.rint(np.clip(x, 0, 255)).astype(np.uint8)[..., None] for x in (noise, -noise)]
+    more, less = (np.ascontiguousarray(np.broadcast_to(plane, shape)) for plane in planes)
+    return lambda picture, other: cv2.subtract(cv2.add(picture, more), less)
+
+
 def _place(rng: np.random.Generator, shape: tuple[int, ...], least: float, most: float) -> tuple[slice, slice]:
     """A rectangle at random, its sides between two shares of the picture's sides."""
     slices = []
@@ -296,9 +306,10 @@ for _function in (convolution, light, overlay, patches):
     register_augmentation(_function.__name__, _function)
 register_augmentation("rectangle", rectangle, look="cover")
 register_augmentation("soften", soften, look="blur")
+register_augmentation("grain", grain, look="noise", kept=True)
 register_augmentation("veil", veil, look="veil", kept=True)
 for _function in (specks, streaks):
     register_augmentation(_function.__name__, _function, look="specks", kept=True)
 
-_GENERIC = ("convolution", "light", "overlay", "patches", "rectangle", "soften", "gaussian_noise")
+_GENERIC = ("convolution", "light", "overlay", "patches", "rectangle", "soften", "grain")
 SETS: dict[str, tuple[str, ...]] = {"generic": _GENERIC, "near": (*_GENERIC, "veil", "specks", "streaks")}

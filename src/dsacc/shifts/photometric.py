@@ -90,6 +90,12 @@ def blur(rng: np.random.Generator, shape: tuple[int, ...], level: Level) -> Chan
     return Drawn(lambda seen: cv2.GaussianBlur(seen, (0, 0), sigma))
 
 
-LOOKS = {"contrast": "light", "brightness": "light", "salt_pepper": "specks", "occlusion": "cover"}
+LOOKS = {
+    "gaussian_noise": "noise",
+    "contrast": "light",
+    "brightness": "light",
+    "salt_pepper": "specks",
+    "occlusion": "cover",
+}
 for kind in (gaussian_noise, contrast, saturation, brightness, salt_pepper, occlusion, blur):
     register(kind.__name__, kind, look=LOOKS.get(kind.__name__))
