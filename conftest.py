@@ -18,6 +18,7 @@ SLOW = (
     "tests/cli/test_demo.py",
     "tests/envs/test_atari.py",
     "tests/experiments/",
+    "tests/hardening/",
     "tests/play/test_adapters.py",
     "tests/play/test_export.py",
     "tests/robustness/",

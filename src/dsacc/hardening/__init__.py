@@ -1,5 +1,5 @@
 """From any agent to a student that keeps its score under shifts that it never saw."""
 
-from dsacc.hardening.harden import harden
+from dsacc.hardening.distil import harden
 
 __all__ = ["harden"]

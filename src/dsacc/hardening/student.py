@@ -77,8 +77,6 @@ class Student:
         for name, array in moments.items():
             index, _, key = name.partition(".")
             value = torch.from_numpy(array.copy())
-            parameter = self.parameters[int(index)]
-            state.setdefault(int(index), {})[key] = (
-                value if value.dim() == 0 else torch.empty_like(parameter).copy_(value)
-            )
+            moment = value.reshape(()) if key == "step" else torch.empty_like(self.parameters[int(index)]).copy_(value)
+            state.setdefault(int(index), {})[key] = moment
         self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
