@@ -83,6 +83,14 @@ class Config:
     )
 
     augment_shift: int = _collecting(0, "pixels by which pictures in a minibatch are shifted at most; 0 is off", low=0)
+    augment_pictures: Literal["none", "generic", "near"] = _collecting(
+        "none",
+        "show part of each minibatch a second time, strongly changed: generic has nothing that looks like weather, "
+        "near adds veils, specks and streaks",
+    )
+    augmented_states: int = _collecting(
+        16, "how many states of a minibatch augment_pictures shows a second time", low=1
+    )
 
     encoder: Literal["auto", "nature", "compact", "small", "mlp"] = _networks(
         "auto",
@@ -185,6 +193,16 @@ class Config:
             )
         if self.alpha is None and self.initial_alpha < self.min_alpha:
             raise ConfigError(f"initial_alpha {self.initial_alpha} is below min_alpha {self.min_alpha}")
+        if self.augment_pictures != "none" and self.picture_filter != "none":
+            raise ConfigError(
+                "augment_pictures must change pictures before picture_filter does, but the replay memory keeps filtered "
+                "pictures; leave augment_pictures at none and harden the trained agent instead"
+            )
+        if self.augment_pictures != "none" and self.augmented_states > self.batch_size:
+            raise ConfigError(
+                f"augmented_states {self.augmented_states} is more than batch_size {self.batch_size}; "
+                "at most the whole minibatch can be shown a second time"
+            )
         if self.replay_size // self.envs < self.n_step + 1:
             raise ConfigError(
                 f"replay_size {self.replay_size} for {self.envs} environment(s) cannot hold n_step {self.n_step} "
