@@ -195,8 +195,8 @@ class Config:
             raise ConfigError(f"initial_alpha {self.initial_alpha} is below min_alpha {self.min_alpha}")
         if self.augment_pictures != "none" and self.picture_filter != "none":
             raise ConfigError(
-                "augment_pictures must change pictures before picture_filter does, but the replay memory keeps filtered "
-                "pictures; leave augment_pictures at none and harden the trained agent instead"
+                "augment_pictures must change pictures before picture_filter does, but the replay memory keeps them "
+                "filtered; leave augment_pictures at none and harden the trained agent instead"
             )
         if self.augment_pictures != "none" and self.augmented_states > self.batch_size:
             raise ConfigError(

@@ -64,7 +64,7 @@ def loss_of_actor(
     q_BA: Tensor,
     old_entropy_B: Tensor,
 ) -> Tensor:
-    """The actor's loss with the penalties of its constraints and the optional terms. The gradient goes through pi alone."""
+    """The actor's loss with the penalties of its constraints and the optional terms; the gradient is through pi."""
     loss = actor_loss(pi_BA, log_pi_BA, q_BA, alpha) + penalty(terms, pi_BA)
     if config.entropy_penalty > 0:
         loss = loss + config.entropy_penalty * entropy_penalty(entropy_B, old_entropy_B)
