@@ -143,7 +143,7 @@ def test_observations_that_are_not_pictures_are_refused_when_the_agent_is_made(e
 
 
 def test_pictures_too_small_to_be_changed_are_refused_before_the_first_step():
-    with pytest.raises(ConfigError, match="augment_pictures generic is not possible here: .* these pictures are 8x8"):
+    with pytest.raises(ConfigError, match=r"augment_pictures generic is not possible here: .* these pictures are 8x8"):
         DSAC(Tiny(), **SHOWN).learn(10)
 
 

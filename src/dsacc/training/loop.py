@@ -83,8 +83,8 @@ class Trainer:
         ]
 
     def steps(self, until: int) -> Iterator[Row | None]:
-        """Continue to agent step `until`. Between two steps of the loop, where everything is consistent, it gives a row
-        of metrics if one is due (every `log_every` steps, and at the end), else None."""
+        """Continue to agent step `until`. Between two steps of the loop, where everything is consistent, it yields a
+        row of metrics if one is due (every `log_every` steps, and at the end), else None."""
         c = self.config
         while self.step < until:
             before = self.step
@@ -200,7 +200,7 @@ class Trainer:
         self.meter.sums = with_current_keys(self.config.constraint, dict(state["meter"]["sums"]))
         self.meter.count = state["meter"]["count"]
         for name in GENERATORS:
-            if name in state["streams"]:  # a run from before there was augmentation did not draw from its stream
+            if name in state["streams"]:  # older runs have no stream of augmentation
                 getattr(self.streams, name).bit_generator.state = state["streams"][name]
         self.seen_E, self.replay.newest_E = list(state["seen"]), list(state["newest"])
         said = []

@@ -166,7 +166,7 @@ class Session(Unsaved):
             self._signals.__exit__(kind, error, traceback)
 
     def _end(self, state: str) -> None:
-        """Save and release the folder; it is released also where saving fails, on a full disk say."""
+        """Save, and release the folder. It is released even if saving fails, for example on a full disk."""
         try:
             if self.saved_step != self.trainer.step:
                 self.save(regular=False)
