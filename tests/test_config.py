@@ -37,6 +37,16 @@ from dsacc.errors import ConfigError
         ),
         ({"alpha": 0, "surrogate_kl": 1}, "alpha 0 has no surrogate policy"),
         ({"replay_size": 3, "n_step": 3}, "cannot hold n_step 3"),
+        ({"augment_pictures": "weather"}, "augment_pictures is one of none, generic, near, not 'weather'"),
+        (
+            {"augment_pictures": "near", "picture_filter": "high-pass"},
+            "augment_pictures must change pictures before picture_filter does.*harden the trained agent instead",
+        ),
+        (
+            {"augment_pictures": "generic", "batch_size": 8},
+            "augmented_states 16 is more than batch_size 8; at most the whole minibatch can be shown a second time",
+        ),
+        ({"augmented_states": 0}, "augmented_states must be at least 1"),
     ],
 )
 def test_a_bad_setting_is_answered_with_a_sentence(settings, message):
@@ -72,6 +82,11 @@ def test_the_run_id_of_a_preset_is_that_of_its_settings():
     assert make_config(seed=1).run_id == make_config("classic", seed=1).run_id
     assert make_config(**PRESETS["paper"]).run_id == make_config("paper").run_id
     assert len({make_config(preset).run_id for preset in PRESETS}) == len(PRESETS)
+
+
+def test_augmented_states_count_only_where_pictures_are_augmented():
+    assert make_config(batch_size=8).augmented_states == 16
+    assert make_config(augment_pictures="generic", batch_size=8, augmented_states=8).augmented_states == 8
 
 
 def test_numbers_are_stored_in_their_declared_type():

@@ -1,7 +1,8 @@
 """Every setting of a run: one frozen dataclass, checked on construction, with presets and a content hash.
 
 A field is at once a keyword (`DSAC(env, noise_std=0.5)`), an option (`--noise-std 0.5`) and a line of `config.json`.
-Its type gives the values it may have, its `_option` the range, the help text and the group of the help it stands in.
+Its type says which values it may have. Its `_option` gives the range, the help text, and the group under which the help
+lists it.
 """
 
 import dataclasses
@@ -64,9 +65,9 @@ class Config:
     constraint: ConstraintSetting | None = _run(  # noqa: RUF009
         None, "what the actor must share with the critics (none: DSAC)"
     )
-    seed: int = _run(0, "fixes everything random in the run", low=0, high=2**32 - 1)
+    seed: int = _run(0, "seed of everything that is random in the run", low=0, high=2**32 - 1)
 
-    envs: int = _collecting(1, "environments stepped together; the number of updates per agent step stays", low=1)
+    envs: int = _collecting(1, "environments stepped together; updates per agent step stay the same", low=1)
     random_steps: int = _collecting(1_000, "agent steps at the start with uniformly random actions", low=0)
     replay_size: int = _collecting(100_000, "agent steps kept for replay; the oldest are dropped first", low=2)
     replay_compression: Literal["none", "lz4"] = _collecting(
@@ -83,6 +84,14 @@ class Config:
     )
 
     augment_shift: int = _collecting(0, "pixels by which pictures in a minibatch are shifted at most; 0 is off", low=0)
+    augment_pictures: Literal["none", "generic", "near"] = _collecting(
+        "none",
+        "show part of each minibatch a second time, strongly changed: generic has nothing that looks like weather, "
+        "near adds veils, specks and streaks",
+    )
+    augmented_states: int = _collecting(
+        16, "how many states of a minibatch augment_pictures shows a second time", low=1
+    )
 
     encoder: Literal["auto", "nature", "compact", "small", "mlp"] = _networks(
         "auto",
@@ -185,6 +194,16 @@ class Config:
             )
         if self.alpha is None and self.initial_alpha < self.min_alpha:
             raise ConfigError(f"initial_alpha {self.initial_alpha} is below min_alpha {self.min_alpha}")
+        if self.augment_pictures != "none" and self.picture_filter != "none":
+            raise ConfigError(
+                "augment_pictures must change pictures before picture_filter does, but the replay memory keeps them "
+                "filtered; leave augment_pictures at none and harden the trained agent instead"
+            )
+        if self.augment_pictures != "none" and self.augmented_states > self.batch_size:
+            raise ConfigError(
+                f"augmented_states {self.augmented_states} is more than batch_size {self.batch_size}; "
+                "at most the whole minibatch can be shown a second time"
+            )
         if self.replay_size // self.envs < self.n_step + 1:
             raise ConfigError(
                 f"replay_size {self.replay_size} for {self.envs} environment(s) cannot hold n_step {self.n_step} "
@@ -246,7 +265,7 @@ def _checked(f: "dataclasses.Field[Any]", value: Any) -> Any:
         if allowed is not None and value not in allowed:
             raise ConfigError(f"{name} is one of {', '.join(allowed)}, not {value!r}")
         if not isinstance(value, str):
-            raise ConfigError(f"{name} is a text, not {value!r}")
+            raise ConfigError(f"{name} must be text, not {value!r}")
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise ConfigError(f"{name} must be a finite number, not {value!r}")
@@ -267,7 +286,7 @@ def _checked(f: "dataclasses.Field[Any]", value: Any) -> Any:
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    # Small problems with vector observations: CartPole and its kind.
+    # Small problems with vector observations, such as CartPole.
     "classic": {},
     # The paper's Atari setting. What the paper leaves open is taken from CleanRL.
     "paper": {

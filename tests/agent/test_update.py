@@ -45,15 +45,21 @@ def copied(model: Learner) -> State:
     return {name: value.clone() for name, value in model.state().items()}
 
 
-def updated(model: Learner, warm: int = 12) -> tuple[State, State, dict[str, float], Expected]:
-    """The states around the update that comes after `warm` others, what it reported, and what it should have."""
-    for i in range(warm):
+def warmed(model: Learner, updates: int = 12) -> Learner:
+    for i in range(updates):
         model.update(batch(i), noise_for(model, i), i)
         model.update_targets()
-    before, b, noise = copied(model), batch(99), noise_for(model, 99)
-    out = {name: float(value) for name, value in model.update(b, noise, 50).items()}
+    return model
+
+
+def updated(
+    model: Learner, warm: int = 12, augmented: torch.Tensor | None = None
+) -> tuple[State, State, dict[str, float], Expected]:
+    """The states around the update that comes after `warm` others, what it reported, and what it should have."""
+    before, b, noise = copied(warmed(model, warm)), batch(99), noise_for(model, 99)
+    out = {name: float(value) for name, value in model.update(b, noise, 50, augmented).items()}
     after = copied(model)
-    return before, after, out, one_update(model.config, before, after, b, noise, 50)
+    return before, after, out, one_update(model.config, before, after, b, noise, 50, augmented)
 
 
 def assert_as_expected(before: State, after: State, out: dict[str, float], expected: Expected) -> None:
@@ -96,6 +102,91 @@ SETTINGS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_losses_and_gradients_are_those_of_the_equations(settings):
     assert_as_expected(*updated(learner(**settings)))
+
+
+# --- augmented states ---
+
+CHANGED = {
+    "three of eight": batch(98).observation[:3],
+    "all": batch(98).observation,
+    "unchanged": batch(99).observation[:3],
+}
+AUGMENTED: list[dict[str, Any]] = [
+    *SETTINGS,
+    {"constraint": "mean", "shared_trunk": True, "alpha": 0.3},
+    {"constraint": "both", "noise_scope": "update", "noise_relative": True},
+    {"constraint": "variance", "perturbation": "weights"},
+]
+
+
+@pytest.mark.parametrize("settings", AUGMENTED, ids=str)
+def test_augmented_states_learn_from_what_is_known_of_their_clean_ones(settings):
+    assert_as_expected(*updated(learner(**settings), augmented=CHANGED["three of eight"]))
+
+
+@pytest.mark.parametrize("augmented", CHANGED.values(), ids=CHANGED)
+@pytest.mark.parametrize("shared", [True, False])
+def test_losses_are_means_over_all_states_shown(shared, augmented):
+    assert_as_expected(*updated(learner(shared_trunk=shared, constraint="mean"), augmented=augmented))
+
+
+def test_a_minibatch_shown_twice_unchanged_gives_the_gradients_of_one_shown_once():
+    (once_before, once, *_), (before, twice, *_) = (
+        updated(learner(constraint="both"), augmented=changed) for changed in (None, batch(99).observation)
+    )
+    for optimizer in NETWORKS:
+        wanted = gradient_taken(once_before, once, optimizer)
+        for name, gradient in gradient_taken(before, twice, optimizer).items():
+            torch.testing.assert_close(gradient, wanted[name], rtol=1e-3, atol=1e-5)
+
+
+def test_what_is_reported_is_that_of_the_clean_states():
+    """With a shared trunk Q is the one before the step, so augmented states cannot move it through the weights."""
+    reports = [
+        updated(learner(shared_trunk=True, constraint="both"), augmented=changed)[2]
+        for changed in (None, 10 * CHANGED["all"])
+    ]
+    assert reports[1] == pytest.approx(reports[0], rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("settings", [{}, {"average_policy": True, "shared_trunk": True}, {"q_clip": 0.05}], ids=str)
+def test_targets_and_the_actors_q_never_see_an_augmented_state(settings):
+    """Online critics see the augmented states once, in one pass with the clean ones, and with them the actor's."""
+    model, seen = warmed(learner(**settings)), dict[str, list[torch.Tensor]]()
+
+    def watch(name: str, network: torch.nn.Module) -> None:
+        network.register_forward_pre_hook(lambda _, given: seen.setdefault(name, []).append(given[0]))
+
+    watch("target", model.target_critics.encoders[0])
+    watch("online", model.critics.encoders[0])
+    if model.target_actor is not None and model.target_actor.encoder is not None:
+        watch("target", model.target_actor.encoder)
+    if model.actor.encoder is not None:
+        watch("actor", model.actor.encoder)
+    b, changed = batch(99), CHANGED["three of eight"]
+    model.update(b, noise_for(model, 99), 50, changed)
+    allowed = {"clean": b.observation, "next": b.next_observation, "shown": torch.cat((b.observation, changed))}
+    calls = {
+        name: [next(what for what, x in allowed.items() if x.equal(given)) for given in inputs]
+        for name, inputs in seen.items()
+    }
+    assert calls["target"] == (["next", "clean"] if settings.get("q_clip") else ["next"])
+    if settings.get("shared_trunk"):
+        assert calls["online"] == ["shown"]
+    else:
+        assert calls["online"] == ["shown", "clean"]  # and again after the step of the critics
+        assert calls["actor"] == ["next", "shown"]
+
+
+def test_with_a_shared_trunk_the_actors_loss_on_augmented_states_trains_its_head_alone():
+    """The trunk takes the critics' gradient whatever the actor's loss is."""
+    taken = []
+    for kl in (0.0, 5.0):
+        before, after, *_ = updated(learner(shared_trunk=True, surrogate_kl=kl), warm=0, augmented=CHANGED["all"])
+        taken.append({name: gradient_taken(before, after, name) for name in NETWORKS})
+    trunk = [t["critic_optimizer"] for t in taken]
+    assert all(trunk[0][name].equal(trunk[1][name]) for name in trunk[0])
+    assert not taken[0]["actor_optimizer"]["actor.head.weight"].equal(taken[1]["actor_optimizer"]["actor.head.weight"])
 
 
 @pytest.mark.parametrize("form", ["tempered", "plain"])

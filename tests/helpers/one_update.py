@@ -54,34 +54,44 @@ def adam_step(after: State, optimizer: str, rate: float, eps: float) -> State:
     return out
 
 
-def one_update(config: Any, before: State, after: State, batch: Any, noise: Tensor, step: int) -> Expected:
-    """`before` and `after` are the learner's states around the update. Of `after` only the critics are used."""
+def one_update(
+    config: Any, before: State, after: State, batch: Any, noise: Tensor, step: int, augmented: Tensor | None = None
+) -> Expected:
+    """`before` and `after` are the learner's states around the update. Of `after` only the critics are used.
+
+    `augmented` are other pictures of the first states. Losses are means over all pictures. `of` says for each picture
+    whose target, action, Q, multiplier and old entropy it takes. Reports are those of the batch alone.
+    """
+    size = len(batch.action_B)
+    of = torch.arange(size) if augmented is None else torch.cat((torch.arange(size), torch.arange(len(augmented))))
+    clean = batch.observation.double()
+    shown = clean if augmented is None else torch.cat((clean, augmented.double()))
     w = {name: value.double().requires_grad_() for name, value in before.items() if "optimizer" not in name}
     alpha = math.exp(before["log_alpha"].item())
     out = Expected(report={"alpha": alpha})
-    loss = _critic_loss(config, w, batch, alpha)
-    out.report["critic_loss"] = loss.item()
-    out.gradients |= _gradients(w, "critic_optimizer", loss, config.grad_clip)
+    errors = _critic_errors(config, w, batch, alpha, shown, of)
+    out.report["critic_loss"] = errors[:size].mean().item()
+    out.gradients |= _gradients(w, "critic_optimizer", errors.mean(), config.grad_clip)
 
     moved = w if config.shared_trunk else {name: value.double() for name, value in after.items()}
-    q = _combined(config, _q(moved, "critics", batch.observation.double())).detach()
-    logits = _logits(w, "actor", "critics", batch.observation.double())
-    terms = _terms(config, q.numpy(), softmax(logits.detach().numpy(), axis=1), alpha, noise.numpy())
+    q = _combined(config, _q(moved, "critics", clean)).detach()
+    logits = _logits(w, "actor", "critics", shown)
+    terms = _terms(config, q.numpy(), softmax(logits.detach().numpy()[:size], axis=1), alpha, noise.numpy())
     pi, log_pi = torch.softmax(logits, dim=1), torch.log_softmax(logits, dim=1)
-    loss = _actor_loss(config, pi, log_pi, q, terms, alpha, batch.entropy_B.double())
-    out.report["actor_loss"] = loss.item()
-    (slope,) = torch.autograd.grad(loss, logits, retain_graph=True)
+    costs = _actor_costs(config, pi, log_pi, q, terms, alpha, batch.entropy_B.double(), of)
+    out.report["actor_loss"] = costs[:size].mean().item()
+    (slope,) = torch.autograd.grad(costs.mean(), logits, retain_graph=True)
     if config.natural_gradient:
         slope = _without_fisher(pi.detach().numpy(), slope)
     out.gradients |= _gradients(w, "actor_optimizer", (logits * slope).sum(), config.grad_clip)
 
-    entropy = -(pi * log_pi).sum(dim=1).mean().item()
+    entropy = -(pi * log_pi).sum(dim=1)[:size].mean().item()
     if config.alpha is None:
         final = config.target_entropy_ratio if config.target_entropy_final is None else config.target_entropy_final
         ratio = np.interp(step, [0, config.target_entropy_steps], [config.target_entropy_ratio, final])
         off = entropy - ratio * math.log(q.shape[1])
         out.gradients |= _gradients(w, "alpha_optimizer", w["log_alpha"].exp() * off, config.grad_clip)
-    actors, surrogate = pi.detach().numpy(), softmax(q.numpy() / max(alpha, 1e-30), axis=1)
+    actors, surrogate = pi.detach().numpy()[:size], softmax(q.numpy() / max(alpha, 1e-30), axis=1)
     out.report |= {"entropy": entropy, "q_mean": q.mean().item()}
     out.report["expected_error"] = float(np.abs(((actors - surrogate) * q.numpy()).sum(axis=1)).mean())
     for f, target, lam, constrained in terms:
@@ -136,7 +146,8 @@ def _gradients(w: State, optimizer: str, loss: Tensor, clip: float) -> State:
 # --- losses ---
 
 
-def _critic_loss(config: Any, w: State, batch: Any, alpha: float) -> Tensor:
+def _critic_errors(config: Any, w: State, batch: Any, alpha: float, shown: Tensor, of: Tensor) -> Tensor:
+    """Of both critics, added; one per picture."""
     following = batch.next_observation.double()
     which = "target_" if config.average_policy else ""
     log_pi = torch.log_softmax(_logits(w, f"{which}actor", f"{which}critics", following), dim=1).detach()
@@ -151,15 +162,15 @@ def _critic_loss(config: Any, w: State, batch: Any, alpha: float) -> Tensor:
         gained = sum(config.gamma**k * reward for k, reward in enumerate(rewards[:steps]))
         wanted.append(gained + (0.0 if terminated else config.gamma**steps * value))
     y = torch.tensor(wanted, dtype=torch.float64)
-    rows, now = torch.arange(len(y)), batch.observation.double()
-    total = torch.zeros((), dtype=torch.float64)
-    for q, anchor in zip(_q(w, "critics", now), _q(w, "target_critics", now), strict=True):
-        chosen, near = q[rows, batch.action_B], anchor[rows, batch.action_B].detach()
-        error = _error(config, chosen - y)
+    pictures, total = torch.arange(len(shown)), torch.zeros(len(shown), dtype=torch.float64)
+    anchors = _q(w, "target_critics", batch.observation.double())
+    for q, anchor in zip(_q(w, "critics", shown), anchors, strict=True):
+        chosen, near = q[pictures, batch.action_B[of]], anchor[of, batch.action_B[of]].detach()
+        error = _error(config, chosen - y[of])
         if config.q_clip > 0:
             clipped = near + (chosen - near).clamp(-config.q_clip, config.q_clip)
-            error = torch.maximum(error, _error(config, clipped - y))
-        total = total + error.mean()
+            error = torch.maximum(error, _error(config, clipped - y[of]))
+        total = total + error
     return total
 
 
@@ -170,19 +181,27 @@ def _error(config: Any, difference: Tensor) -> Tensor:
     return torch.where(difference.abs() <= 1, square / 2, difference.abs() - 0.5)
 
 
-def _actor_loss(
-    config: Any, pi: Tensor, log_pi: Tensor, q: Tensor, terms: list[Any], alpha: float, old_entropy: Tensor
+def _actor_costs(
+    config: Any,
+    pi: Tensor,
+    log_pi: Tensor,
+    q: Tensor,
+    terms: list[Any],
+    alpha: float,
+    old_entropy: Tensor,
+    of: Tensor,
 ) -> Tensor:
-    loss = (pi * (alpha * log_pi - q)).sum(dim=1).mean()
+    """What the actor pays, one number per picture."""
+    costs = (pi * (alpha * log_pi - q[of])).sum(dim=1)
     for f, target, lam, _ in terms:
-        f, target, lam = (torch.from_numpy(np.ascontiguousarray(x)) for x in (f, target, lam))
-        loss = loss + (lam * ((pi * f).sum(dim=1) - target)).mean()
+        f, target, lam = (torch.from_numpy(np.ascontiguousarray(x))[of] for x in (f, target, lam))
+        costs = costs + lam * ((pi * f).sum(dim=1) - target)
     entropy = -(pi * log_pi).sum(dim=1)
-    loss = loss + config.entropy_penalty * ((old_entropy - entropy) ** 2).mean() / 2
+    costs = costs + config.entropy_penalty * (old_entropy[of] - entropy) ** 2 / 2
     if config.surrogate_kl > 0:
-        surrogate = torch.softmax(q / alpha, dim=1)
-        loss = loss + config.surrogate_kl * alpha * (surrogate * (surrogate.log() - log_pi)).sum(dim=1).mean()
-    return loss
+        surrogate = torch.softmax(q[of] / alpha, dim=1)
+        costs = costs + config.surrogate_kl * alpha * (surrogate * (surrogate.log() - log_pi)).sum(dim=1)
+    return costs
 
 
 def _without_fisher(pi: np.ndarray, slope: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from dsacc.maths import (
     entropy_penalty,
     surrogate_divergence,
     temperature_loss,
+    with_augmented,
 )
 from dsacc.maths.losses import td_error
 
@@ -246,3 +247,9 @@ def test_temperature_loss_leaves_the_actor_alone() -> None:
     temperature_loss(log_alpha, entropy_B, 0.5).sum().backward()
     assert entropy_B.grad is None
     assert log_alpha.grad is not None
+
+
+def test_a_loss_with_augmented_states_is_the_mean_over_all_states_shown() -> None:
+    q_B, again_M, y_B = vector(1.0, 2.0, 6.0), vector(3.0, 0.0), vector(0.0, 4.0, 3.0)
+    clean, augmented = critic_loss(q_B, y_B), critic_loss(again_M, y_B[:2])
+    assert with_augmented(clean, augmented, 3, 2).item() == pytest.approx((1 + 4 + 9 + 9 + 16) / 5)

@@ -178,10 +178,13 @@ def _solve(
 
 
 def penalty(terms: list[Term], pi_BA: Tensor) -> Tensor:
-    """sum_k E_s[lambda_k (E_pi[f_k] - target_k)], in pi's precision, with its gradient through pi alone."""
-    total = pi_BA.new_zeros(())
+    """sum_k E_s[lambda_k (E_pi[f_k] - target_k)], in pi's precision, with its gradient through pi alone.
+
+    `pi_BA` may have fewer rows than the terms; it then belongs to the first of their states.
+    """
+    total, count = pi_BA.new_zeros(()), len(pi_BA)
     for t in terms:
-        f_BA, target_B, lam_B = (x.to(pi_BA.dtype).to(pi_BA.device) for x in (t.f_BA, t.target_B, t.lam_B))
+        f_BA, target_B, lam_B = (x[:count].to(pi_BA.dtype).to(pi_BA.device) for x in (t.f_BA, t.target_B, t.lam_B))
         total = total + constraint_penalty(pi_BA, f_BA, target_B, lam_B)
     return total
 

@@ -8,25 +8,21 @@ import torch
 from torch import Tensor, nn
 
 from dsacc.agent.batch import Batch
-from dsacc.agent.constraints import constraint_terms, exact, noise_shape, penalty, report
+from dsacc.agent.constraints import constraint_terms, exact, noise_shape, report
+from dsacc.agent.losses import chosen, clean_and_whole, loss_of_actor, loss_of_critics
 from dsacc.agent.networks import Actor, Critics, initialise, scaled
 from dsacc.agent.observation import ObservationSpec
 from dsacc.config import Config
-from dsacc.errors import TrainingDiverged
+from dsacc.errors import ConfigError, TrainingDiverged
 from dsacc.maths import (
-    actor_loss,
     bellman_target,
     boltzmann,
-    clipped_critic_loss,
     combine_critics,
-    critic_loss,
-    entropy_penalty,
     expected_value,
     linear_schedule,
     n_step_return,
     natural_softmax,
     soft_value,
-    surrogate_divergence,
     target_entropy,
     temperature_loss,
 )
@@ -40,6 +36,11 @@ class Learner:
     def __init__(
         self, config: Config, spec: ObservationSpec, actions: int, generator: torch.Generator, device: str = "cpu"
     ) -> None:
+        if config.augment_pictures != "none" and spec.kind != "image":
+            raise ConfigError(
+                f"augment_pictures {config.augment_pictures} needs pictures, but this environment shows none; "
+                "leave augment_pictures at none"
+            )
         self.config, self.spec, self.actions, self.device = config, spec, actions, torch.device(device)
         self.scaled = partial(scaled, centred=config.picture_filter != "none")
         self.critics, self.actor = Critics(config, spec, actions), Actor(config, spec, actions)
@@ -100,10 +101,18 @@ class Learner:
 
     # --- learning ---
 
-    def update(self, batch: Batch[Tensor], noise: Tensor, step: int) -> dict[str, Tensor]:
-        """One update from `batch`; `step` is the agent step, for the entropy schedule. Returns what to log."""
-        c, alpha = self.config, self.alpha
-        observation, next_observation = self.scaled(batch.observation), self.scaled(batch.next_observation)
+    def update(
+        self, batch: Batch[Tensor], noise: Tensor, step: int, augmented: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """One update from `batch`; `step` is the agent step, for the entropy schedule. Returns what to log.
+
+        `augmented` [M, ...] are the first M observations of the minibatch, changed. The online networks see all
+        S = B + M states in one pass and learn from all of them (`dsacc.maths.with_augmented`). Targets, the actor's Q,
+        the constraints, the temperature and everything that is logged come from the B clean states alone.
+        """
+        c, alpha, states = self.config, self.alpha, len(batch.action_B)
+        shown = self.scaled(batch.observation if augmented is None else torch.cat((batch.observation, augmented)))
+        observation, next_observation = shown[:states], self.scaled(batch.next_observation)
 
         # 1. Critics: both regress to R + gamma^m (1 - terminated) V(s'). V comes from the target critics and the policy
         #    that acts.
@@ -119,49 +128,51 @@ class Learner:
             next_v_B = soft_value(next_log_pi_BA.exp(), next_log_pi_BA, next_q_BA, alpha, c.critic_entropy)
             return_B = n_step_return(batch.rewards_BN, c.gamma)
             target_B = bellman_target(return_B, c.gamma**batch.steps_B, batch.terminated_B, next_v_B)
-        features = self.critics.features(observation)
-        q1_BA, q2_BA = self.critics.q_values(features)
-        q_loss = self._critic_loss(q1_BA, q2_BA, target_B, observation, batch.action_B)
+            anchors = () if c.q_clip == 0 else chosen(self.target_critics(observation), batch.action_B)
+        features = self.critics.features(shown)
+        q1_SA, q2_SA = self.critics.q_values(features)
+        clean_q_loss, q_loss = clean_and_whole(
+            partial(loss_of_critics, c), (q1_SA, q2_SA), (batch.action_B, target_B, *anchors)
+        )
         self._minimise(q_loss, self.critic_optimizer, "critic_loss")
 
         # 2. Constraint: targets from the critics, noise, and lambda solved on this minibatch. Separate critics are
         #    evaluated again after their step. A shared trunk runs once, so its Q is the one before the step.
         if not c.shared_trunk:
             with torch.no_grad():
-                q1_BA, q2_BA = self.critics(observation)
-        q_BA = combine_critics(q1_BA, q2_BA, c.critics).detach()
-        logits_BA = self.actor(observation, features[0])
+                q1_SA, q2_SA = self.critics(observation)
+        q_BA = combine_critics(q1_SA, q2_SA, c.critics).detach()[:states]
+        logits_SA = self.actor(shown, features[0])
         if c.natural_gradient:
-            pi_BA, log_pi_BA = natural_softmax(logits_BA)
+            pi_SA, log_pi_SA = natural_softmax(logits_SA)
         else:
-            log_pi_BA = torch.log_softmax(logits_BA, dim=-1)
-            pi_BA = log_pi_BA.exp()
+            log_pi_SA = torch.log_softmax(logits_SA, dim=-1)
+            pi_SA = log_pi_SA.exp()
         _require_finite(q_BA.sum(), "Q")
+        pi_BA = pi_SA.detach()[:states]
         terms = constraint_terms(c, q_BA, pi_BA, alpha, noise)
 
         # 3. Actor: gradient through pi alone; Q, targets, lambda, alpha and eps are constants.
-        entropy_B = -(pi_BA * log_pi_BA).sum(dim=-1)
-        pi_loss = actor_loss(pi_BA, log_pi_BA, q_BA, alpha) + penalty(terms, pi_BA)
-        if c.entropy_penalty > 0:
-            pi_loss = pi_loss + c.entropy_penalty * entropy_penalty(entropy_B, batch.entropy_B)
-        if c.surrogate_kl > 0:
-            pi_loss = pi_loss + c.surrogate_kl * surrogate_divergence(log_pi_BA, q_BA, alpha)
+        entropy_S = -(pi_SA * log_pi_SA).sum(dim=-1)
+        clean_pi_loss, pi_loss = clean_and_whole(
+            partial(loss_of_actor, c, alpha, terms), (pi_SA, log_pi_SA, entropy_S), (q_BA, batch.entropy_B)
+        )
         self._minimise(pi_loss, self.actor_optimizer, "actor_loss")
 
         # 4. Temperature: towards the target entropy, but not below its minimum.
+        entropy_B = entropy_S.detach()[:states]
         if c.alpha is None:
             alpha_loss = temperature_loss(self.log_alpha, entropy_B, self.target_entropy(step))
             self._minimise(alpha_loss, self.alpha_optimizer, "alpha_loss")
             if c.min_alpha > 0:
                 self.log_alpha.detach().clamp_(min=math.log(c.min_alpha))
 
-        pi_BA, entropy_B = pi_BA.detach(), entropy_B.detach()
         q64_BA = exact(q_BA)
         surrogate_BA = boltzmann(q64_BA, exact(alpha).clamp(min=1e-30))
         error_B = expected_value(exact(pi_BA), q64_BA) - expected_value(surrogate_BA, q64_BA)
         return {
-            "critic_loss": q_loss.detach(),
-            "actor_loss": pi_loss.detach(),
+            "critic_loss": clean_q_loss.detach(),
+            "actor_loss": clean_pi_loss.detach(),
             "alpha": alpha,
             "entropy": entropy_B.mean(),
             "q_mean": q_BA.mean(),
@@ -208,23 +219,6 @@ class Learner:
                 index, _, field = key.partition(".")
                 values.setdefault(int(index), {})[field] = _laid_out_like(optimizer, int(index), value)
             optimizer.load_state_dict({"state": values, "param_groups": optimizer.state_dict()["param_groups"]})
-
-    def _critic_loss(
-        self, q1_BA: Tensor, q2_BA: Tensor, target_B: Tensor, observation: Tensor, action_B: Tensor
-    ) -> Tensor:
-        """Both critics' losses, added."""
-        c, chosen_B1 = self.config, action_B[:, None]
-        predictions = [q_BA.gather(1, chosen_B1).squeeze(1) for q_BA in (q1_BA, q2_BA)]
-        if c.q_clip == 0:
-            losses = [critic_loss(p_B, target_B, c.critic_loss) for p_B in predictions]
-        else:
-            with torch.no_grad():
-                anchors = [q_BA.gather(1, chosen_B1).squeeze(1) for q_BA in self.target_critics(observation)]
-            losses = [
-                clipped_critic_loss(p_B, target_B, a_B, c.q_clip, c.critic_loss)
-                for p_B, a_B in zip(predictions, anchors, strict=True)
-            ]
-        return losses[0] + losses[1]
 
     def _minimise(self, loss: Tensor, optimizer: torch.optim.Optimizer, name: str) -> None:
         """One optimiser step. A loss that is not finite is refused before it reaches the weights."""

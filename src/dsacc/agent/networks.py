@@ -15,7 +15,7 @@ from dsacc.config import Config
 from dsacc.errors import ConfigError
 
 Layers = list[nn.Module]
-# Convolutions by the name of the encoder: from so many pixels per side on, and the layers for so many channels.
+# Convolutions by the name of the encoder: the fewest pixels per side that they need, and the layers for C channels.
 _CONVOLUTIONS: dict[str, list[tuple[int, Callable[[int], Layers]]]] = {
     "nature": [(36, lambda c: [nn.Conv2d(c, 32, 8, 4), nn.Conv2d(32, 64, 4, 2), nn.Conv2d(64, 64, 3, 1)])],  # Mnih 2015
     "compact": [(36, lambda c: [nn.Conv2d(c, 16, 8, 4), nn.Conv2d(16, 32, 4, 2)])],  # Mnih 2013
@@ -33,9 +33,7 @@ def choose_encoder(config: Config, spec: ObservationSpec) -> str:
     """
     if config.encoder not in ("auto", "compact"):
         if config.encoder != "mlp" and spec.kind != "image":
-            raise ConfigError(
-                f"encoder {config.encoder!r} needs pictures, but the observation is a {spec.kind}; use mlp"
-            )
+            raise ConfigError(f"encoder {config.encoder!r} needs pictures, but this environment shows none; use mlp")
         return config.encoder
     if spec.kind != "image" or min(spec.shape[1:]) < 16:
         return "mlp"

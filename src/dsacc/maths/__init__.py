@@ -8,6 +8,7 @@ from dsacc.maths.losses import (
     entropy_penalty,
     surrogate_divergence,
     temperature_loss,
+    with_augmented,
 )
 from dsacc.maths.moments import Targets, expected_value, expected_variance, perturbed_targets, spread
 from dsacc.maths.multipliers import joint_multipliers, mean_multiplier, variance_multiplier
@@ -51,4 +52,5 @@ __all__ = [
     "temperature_loss",
     "variance_constrained",
     "variance_multiplier",
+    "with_augmented",
 ]

@@ -66,6 +66,20 @@ def surrogate_divergence(log_pi_BA: Tensor, q_BA: Tensor, alpha: Number) -> Tens
     return alpha * (log_surrogate_BA.exp() * (log_surrogate_BA - log_pi_BA)).sum(dim=-1).mean()
 
 
+def with_augmented(clean: Tensor, augmented: Tensor, states: int, copies: int) -> Tensor:
+    """J = (B J_clean + M J_augmented) / (B + M), the mean over all states shown. Two scalars -> scalar.
+
+    After SVEA (Hansen et al. 2021) and SADA (Almuzairee et al. 2024). The first M of B states are shown a second time:
+    s~_j is s_j, augmented. Only the network that is trained sees s~_j. All constants are those of the clean s_j:
+
+        critics, SVEA and SADA:  J_augmented = 1/M sum_j (Q(s~_j, a_j) - y_j)^2, y_j from the clean next state
+        actor, SADA alone:       J_augmented = 1/M sum_j sum_a pi(a|s~_j) (alpha log pi(a|s~_j) - Q(s_j, a))
+
+    Every other term of the two losses follows the same rule.
+    """
+    return (states * clean + copies * augmented) / (states + copies)
+
+
 def temperature_loss(log_alpha: Tensor, entropy_B: Tensor, target: float) -> Tensor:
     """J_alpha = alpha (H(pi_phi) - H_target), minimised over log alpha; H is detached. scalar, [B] -> scalar."""
     return log_alpha.exp() * (entropy_B.detach().mean() - target)

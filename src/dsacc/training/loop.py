@@ -15,7 +15,9 @@ from dsacc.agent.constraints import with_current_keys
 from dsacc.config import Config
 from dsacc.envs import Observations, check_reward
 from dsacc.envs.saving import load_env, save_env, why_not
+from dsacc.errors import ConfigError
 from dsacc.replay import Replay
+from dsacc.shifts import Augmenter
 from dsacc.system.types import Array
 from dsacc.training.streams import GENERATORS, Streams, sample_actions
 
@@ -63,6 +65,16 @@ class Trainer:
         self.meter = Meter()
         self.seen_E: list[Array] = []  # the newest observation of each environment
         self._can_learn = False
+        self._augmenter = None if config.augment_pictures == "none" else self._make_augmenter()
+
+    def _make_augmenter(self) -> Augmenter:
+        """For stacks as the replay hands them out. Where it puts them together, it knows the channels of a picture."""
+        replay, name = self.replay, self.config.augment_pictures
+        channels = None if replay.stack == 1 else 3 if replay.channels % 3 == 0 else 1
+        try:
+            return Augmenter((name,), self.observations.spec.shape, channels)
+        except ConfigError as error:
+            raise ConfigError(f"augment_pictures {name} is not possible here: {error}") from error
 
     def begin(self) -> None:
         """Reset the environments to the first states of the run."""
@@ -71,8 +83,8 @@ class Trainer:
         ]
 
     def steps(self, until: int) -> Iterator[Row | None]:
-        """Continue to agent step `until`. Between two steps of the loop, where everything is consistent, it gives a row
-        of metrics if one is due (every `log_every` steps, and at the end), else None."""
+        """Continue to agent step `until`. Between two steps of the loop, where everything is consistent, it yields a
+        row of metrics if one is due (every `log_every` steps, and at the end), else None."""
         c = self.config
         while self.step < until:
             before = self.step
@@ -132,9 +144,17 @@ class Trainer:
         sampled = self.replay.sample(self.config.batch_size, self.streams.batches)
         if self.config.augment_shift and self.observations.is_image:
             sampled = self._moved(sampled)
-        noise = self.streams.noise.standard_normal(self.learner.noise_shape())
-        self.meter.add(self.learner.update(sampled.map(self._tensor), torch.from_numpy(noise), self.step))
+        augmented = self._augmented(sampled.observation)
+        noise = torch.from_numpy(self.streams.noise.standard_normal(self.learner.noise_shape()))
+        self.meter.add(self.learner.update(sampled.map(self._tensor), noise, self.step, augmented))
         self.updates += 1
+
+    def _augmented(self, observations: Array) -> torch.Tensor | None:
+        """The first states of a minibatch, strongly changed, if asked for; all its pictures may be mixed into them."""
+        if self._augmenter is None:
+            return None
+        first = observations[: self.config.augmented_states]
+        return self._tensor(self._augmenter(first, observations, self.streams.augmentation))
 
     def _moved(self, batch: Batch[Array]) -> Batch[Array]:
         """The minibatch with its pictures shifted at random, before and after the steps independently."""
@@ -180,7 +200,7 @@ class Trainer:
         self.meter.sums = with_current_keys(self.config.constraint, dict(state["meter"]["sums"]))
         self.meter.count = state["meter"]["count"]
         for name in GENERATORS:
-            if name in state["streams"]:  # a run from before there was augmentation did not draw from its stream
+            if name in state["streams"]:  # older runs have no stream of augmentation
                 getattr(self.streams, name).bit_generator.state = state["streams"][name]
         self.seen_E, self.replay.newest_E = list(state["seen"]), list(state["newest"])
         said = []

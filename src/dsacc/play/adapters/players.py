@@ -12,6 +12,7 @@ from dsacc.dsac import DSAC
 from dsacc.envs import Observations
 from dsacc.errors import ConfigError, ModelError
 from dsacc.play.adapters.base import Player, Rngs, check_action_count, choose, fingerprint_of
+from dsacc.shifts import resolve
 from dsacc.system.types import Array
 
 GREY = 128  # of 255: what a blind player is shown of a picture
@@ -41,9 +42,12 @@ class OwnPlayer(Player):
         self.step = model.step
         if isinstance(model, DSAC):
             self.fingerprint, self.picture_filter = fingerprint_of(_weights(model)), model.config.picture_filter
+            within = model.config.augment_pictures
+            kinds = () if within == "none" else resolve(within)
             if model.hardened is not None:
-                self.agent, self.augmented = model.hardened["name"], tuple(model.hardened["kinds"])
+                self.agent, kinds = model.hardened["name"], (*kinds, *model.hardened["kinds"])
                 self.train_seed = model.hardened["train_seed"]
+            self.augmented = tuple(dict.fromkeys(kinds))
 
     def check_fits(self, env: gym.Env[Any, Any]) -> None:
         if not isinstance(self.model, DSAC):
