@@ -5,11 +5,13 @@ rows of a hardened agent have none, the word is `not known`. An agent that never
 """
 
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from dsacc.analysis.names import split_name
 from dsacc.analysis.rows import Row
 from dsacc.system.text import listed
 
+T = TypeVar("T")
 NOT_KNOWN = "not known"
 WORDS = ("trained on", "near", NOT_KNOWN, "unseen")  # the order in which they are named: what weighs most comes first
 NOTE = (
@@ -31,18 +33,19 @@ def in_words(words: Iterable[str]) -> str:
     return ", ".join(word for word in WORDS if word in found)
 
 
-def by_word(exposures: Mapping[str, str]) -> list[tuple[str, list[str]]]:
-    """From the word of each name to the names of each word; names without a word come first."""
-    found: dict[str, list[str]] = {}
-    for name, word in exposures.items():
-        found.setdefault(word, []).append(name)
+def grouped(pairs: Iterable[tuple[str, T]]) -> list[tuple[str, list[T]]]:
+    """What belongs to each word, in the order of words; what has none comes first."""
+    found: dict[str, list[T]] = {}
+    for words, item in pairs:
+        found.setdefault(words, []).append(item)
     return sorted(found.items(), key=lambda pair: [WORDS.index(word) for word in pair[0].split(", ") if word])
 
 
 def phrase(exposures: Mapping[str, str]) -> str:
-    """Which shifts have which word.
+    """Which shifts have which word; those without a word are left out.
 
-    >>> phrase({"snow": "unseen", "rain": "unseen", "fog": "trained on"})
+    >>> phrase({"id": "", "snow": "unseen", "rain": "unseen", "fog": "trained on"})
     'fog trained on; snow and rain unseen'
     """
-    return "; ".join(f"{listed(names)} {word}" for word, names in by_word(exposures) if word)
+    pairs = [(word, shift) for shift, word in exposures.items() if word]
+    return "; ".join(f"{listed(shifts)} {word}" for word, shifts in grouped(pairs))

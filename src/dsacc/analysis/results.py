@@ -83,10 +83,11 @@ class Results:
         found = [self.scores.get((condition, agent, game)) for condition in conditions for game in self.games]
         return in_words(word for scores in found if scores for word in scores.exposure.split(", "))
 
-    def exposures(self, agent: str) -> str:
-        """The same for each shift: `fog trained on; snow and rain unseen`."""
-        shifts = dict.fromkeys(c.shift for c in self.conditions)
-        return phrase({s: self.exposure([c for c in self.conditions if c.shift == s], agent) for s in shifts})
+    def exposures(self, agent: str, conditions: Sequence[Condition] | None = None) -> str:
+        """The same for each shift of these conditions, by default of all: `fog trained on; snow and rain unseen`."""
+        asked = self.conditions if conditions is None else conditions
+        shifts = dict.fromkeys(c.shift for c in asked)
+        return phrase({s: self.exposure([c for c in asked if c.shift == s], agent) for s in shifts})
 
     @property
     def has_exposure(self) -> bool:

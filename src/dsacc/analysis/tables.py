@@ -222,10 +222,10 @@ def kept_notes(summary: Summary) -> list[str]:
     own = [agent for agent in hardened if agent not in before]
     notes = []
     if before:
-        notes.append(f"kept, for {'; '.join(before)}: % of the clean score of the agent before hardening.")
+        notes.append(f"kept, for {'; '.join(before)}: % of what the agent before hardening scored above random, clean.")
     if own:
         absent = "the agent before hardening was not tested here"
-        notes.append(f"kept, for {'; '.join(own)}: % of its own clean score after hardening, because {absent}.")
+        notes.append(f"kept, for {'; '.join(own)}: % of its own clean score above random, because {absent}.")
     return notes
 
 
