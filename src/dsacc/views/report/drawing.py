@@ -28,7 +28,7 @@ SHAPES = (
 SIZE = (3.9, 2.5)  # inches at 72 dots: fits a third of a wide page, or a phone
 MARGINS = {"left": 0.56, "right": 0.12, "bottom": 0.44, "top": 0.08}  # inches around a panel
 HEAD, LEGEND, NOTE = 0.26, 0.17, 0.13  # inches for the title, and for one line of the legend or note, in a file
-NOTE_LETTERS = 20  # per inch
+NOTE_LETTERS = 17  # per inch
 RC: dict[Any, Any] = {
     **dict.fromkeys(("font.size", "axes.labelsize"), 9.5),
     **dict.fromkeys(
