@@ -16,6 +16,8 @@ from dsacc.analysis.summary import Summary
 from dsacc.analysis.tables import score_table, severity_table, summary_table
 
 STUDENT, NEAR, FOREIGN = "dsac-m, hardened", "dsac-m, hardened (near)", "sb3:DQN, hardened (fog light)"
+SHIFTS = ("id", "snow", "rain", "fog")
+SNOW = Condition("snow", "paper", "independent")
 SCORES = {  # clean, snow, rain, fog; in Breakout a random player has 1.7 and a human 30.5
     "dsac": (16.1, 3.14, 3.14, 3.14),
     "dsac-m": (16.1, 4.58, 4.58, 4.58),
@@ -39,14 +41,12 @@ def grid(agents=tuple(SCORES), seeds=2, policies=("greedy", "sampled")):
         for policy in policies
         for agent in agents
         for seed in range(seeds)
-        for shift, score, word in zip(
-            ("id", "snow", "rain", "fog"), SCORES[agent], [None, *MET.get(agent, [None] * 3)], strict=True
-        )
+        for shift, score, word in zip(SHIFTS, SCORES[agent], [None, *MET.get(agent, [None] * 3)], strict=True)
     ]
 
 
 def foreign(**other):
-    scores = zip(("id", "snow", "rain", "fog"), (16.1, 3.14, 3.14, 16.1), [None, *MET[FOREIGN]], strict=True)
+    scores = zip(SHIFTS, (16.1, 3.14, 3.14, 16.1), [None, *MET[FOREIGN]], strict=True)
     return [row(FOREIGN, shift, score, word, None, **other) for shift, score, word in scores]
 
 
@@ -120,8 +120,8 @@ def test_every_score_of_a_hardened_agent_under_a_shift_has_its_word():
         assert (table.header[2], table.names) == ("exposure", 3)
         words = {(line[0].text, line[1].text): line[2].text for line in table.lines}
         for agent, met in MET.items():
-            assert [words[shift, agent] for shift in ("id", "snow", "rain", "fog")] == ["", *met]
-        assert {words[shift, a] for shift in ("id", "snow", "rain", "fog") for a in ("dsac", "dsac-m")} == {""}
+            assert [words[shift, agent] for shift in SHIFTS] == ["", *met]
+        assert {words[shift, a] for shift in SHIFTS for a in ("dsac", "dsac-m")} == {""}
     scores = {(line[0].text, line[1].text): line[2].text for line in score_table(results, summary).lines}
     assert (scores["Overall", NEAR], scores["Overall", FOREIGN]) == ("near", "trained on, unseen")
     pooled = {(line[0].text, line[1].text): line[2].text for line in summary_table(results, summary).lines}
@@ -134,7 +134,7 @@ def test_a_curve_over_severity_has_its_word():
     assert [cell.text for cell in table.lines[0][:3]] == ["fog", STUDENT, "trained on"]
 
 
-@pytest.mark.parametrize("width", [40, 60, 80, 160])
+@pytest.mark.parametrize("width", [60, 80, 160])
 def test_no_part_of_a_printed_table_lacks_the_words(width):
     text = printed(grid(policies=("greedy",)) + foreign(), width)
     assert max(map(len, text.splitlines())) <= width
@@ -144,7 +144,7 @@ def test_no_part_of_a_printed_table_lacks_the_words(width):
     for table in tables:
         letters = re.sub(r"[\s│]", "", table)
         for word in ("unseen", "near", "trained"):
-            assert word in letters or width == 40  # so narrow that words are broken over lines
+            assert word in letters
     assert " ".join(text.split()).count(NOTE) == 1
 
 
@@ -161,12 +161,7 @@ def test_the_csv_has_the_word_and_whose_clean_score_retention_is_a_share_of():
     lines = list(csv.DictReader(io.StringIO(render(grid() + foreign(), "csv"))))
     assert len(lines) == 2 * 4 * 4 + 4
     found = {(x["policy"], x["agent"], x["shift"]): x for x in lines}
-    assert [found["sampled", NEAR, s]["exposure"] for s in ("id", "snow", "rain", "fog")] == [
-        "",
-        "near",
-        "near",
-        "near",
-    ]
+    assert [found["sampled", NEAR, shift]["exposure"] for shift in SHIFTS] == ["", "near", "near", "near"]
     fog = found["greedy", FOREIGN, "fog"]
     assert (fog["exposure"], fog["retention_of"]) == ("trained on", FOREIGN)
     snow = found["greedy", STUDENT, "snow"]
@@ -192,7 +187,7 @@ def test_what_a_hardened_agent_keeps_is_a_share_of_its_teachers_clean_score():
     """Above random: the teacher has 14.4 clean, the student 12.96 clean, then 7.2, 10.08 and 11.52."""
     _, summary = one(grid(policies=("greedy",)))
     kept = {(x.condition.shift, x.agent): x.retention for x in summary.lines if x.condition}
-    shares = [kept[shift, STUDENT].value for shift in ("id", "snow", "rain", "fog")]
+    shares = [kept[shift, STUDENT].value for shift in SHIFTS]
     assert shares == pytest.approx([0.9, 0.5, 0.7, 0.8])
     assert kept["snow", "dsac-m"].value == pytest.approx(0.2)
     assert kept["id", "dsac-m"] is None
@@ -206,10 +201,7 @@ def test_without_its_teacher_in_the_same_game_and_seed_its_own_clean_score_count
     teacher = {**row("dsac-m", "id", 16.1), **change}
     results, summary = one([teacher, *grid((STUDENT,), 1, ("greedy",))])
     assert summary.kept_of(STUDENT) == STUDENT
-    snow = next(
-        x for x in summary.lines if (x.agent, x.condition) == (STUDENT, Condition("snow", "paper", "independent"))
-    )
-    assert snow.retention.value == pytest.approx(7.2 / 12.96)
+    assert summary.retention(STUDENT, SNOW).value == pytest.approx(7.2 / 12.96)
     notes = " ".join(summary_table(results, summary).notes)
     assert f"kept, for {STUDENT}: % of its own clean score above random, because the agent before" in notes
 
@@ -218,7 +210,7 @@ def test_only_seeds_of_both_count():
     rows = [row("dsac-m", "id", 16.1, seed=0), row("dsac-m", "id", 500, seed=1)]
     rows += [row(STUDENT, "snow", 8.9, "unseen", seed=0), row(STUDENT, "snow", 500, "unseen", seed=2)]
     _, summary = one(rows)
-    assert summary.retention(STUDENT, Condition("snow", "paper", "independent")).value == pytest.approx(0.5)
+    assert summary.retention(STUDENT, SNOW).value == pytest.approx(0.5)
 
 
 def test_a_note_says_whose_clean_score_it_is():
