@@ -196,7 +196,7 @@ def test_figures_say_it_on_the_page_and_in_their_files(page):
     figures = re.findall(r"<figure class=\"figure.*?</figure>", html, re.S)
     for title in ("Probability of beating DSAC", "What each shift costs"):
         for figure in [x for x in figures if f"<figcaption>{title}</figcaption>" in x]:
-            assert whole in re.search(r'<p class="files">(.*?)</p>', figure, re.S)[1]
+            assert whole in re.search(r'<p class="met">(.*?)</p>', figure, re.S)[1]
             assert whole in re.search(r'aria-label="(.*?)"', figure, re.S)[1]
     drawn = page.parent / "report_files" / "figures"
     for name in ("improvement-p0", "gap-p1"):
@@ -276,7 +276,7 @@ def test_tests_during_training_under_a_shift_say_what_the_agent_met(tmp_path):
         for x in re.findall(r"<figure class=\"figure.*?</figure>", page.read_text(encoding="utf-8"), re.S)
         if "tests with greedy actions, snow" in x
     )
-    assert '<p class="files">DSAC-M: near.</p>' in figure
+    assert '<p class="met">DSAC-M: near.</p>' in figure
     assert {x["exposure"] for x in lines_of(page, "tests_on_the_way")} == {"", "near"}
 
 
@@ -306,6 +306,8 @@ def test_on_a_narrow_screen_the_words_stay_beside_the_figures_and_nothing_overla
         )
         assert len(places) > 10
         assert all(0 <= left < right <= 375 for left, right in places)
+        browser.open(page, media="print")
+        assert browser.run("[...document.querySelectorAll('.met')].every(e => e.getClientRects().length > 0)")
         assert browser.log == []
     finally:
         browser.close()
