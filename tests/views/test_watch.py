@@ -19,6 +19,7 @@ from dsacc import DSAC, evaluate
 from dsacc.cli import build_parser, main
 from dsacc.errors import ConfigError, EnvError, RunError
 from dsacc.play.adapters import BlindPlayer, OnnxPlayer, OwnPlayer, SB3Player
+from dsacc.play.store import Trial
 from dsacc.views.watch import film as film_module
 from dsacc.views.watch import play, watch
 from dsacc.views.watch.canvas import BLUE, GREEN, ORANGE, fitted
@@ -421,3 +422,19 @@ def test_the_defaults_of_the_command_are_those_of_the_function():
     for name, parameter in inspect.signature(watch).parameters.items():
         if name not in ("agent", "out", "progress_bar"):
             assert args[name] == parameter.default, name
+
+
+def test_the_heading_of_a_hardened_agent_says_what_it_met_of_the_shift(catcher):
+    def heading(shift, severity, *kinds):
+        player = OwnPlayer(catcher)
+        player.augmented = kinds
+        return play._heading(player, Trial(shift, severity, "falling", "greedy"))
+
+    assert heading("fog", "paper", "light", "fog") == ("fog", "paper, falling, trained on")
+    assert heading("salt_pepper", 3, "specks") == ("salt pepper", "severity 3, falling, near")
+    assert heading("fog", "paper", "light") == ("fog", "paper, falling, unseen")
+    assert heading("fog", "paper") == ("fog", "paper, falling")
+    assert heading("id", None, "fog") == ("clean", "")
+    hardened = OwnPlayer(catcher)
+    hardened.agent = "dsac-m, hardened"
+    assert play._title(hardened, "dsacc/Catch-v0", "greedy").startswith("DSAC-M, hardened on Catch, ")

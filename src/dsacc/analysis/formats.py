@@ -197,11 +197,13 @@ _WRITERS = {"markdown": _markdown, "latex": _latex}
 
 
 def _csv(blocks: Sequence[tuple[Results, Summary]]) -> str:
-    """One line per game, condition, policy and agent, with one column per training seed for its mean."""
+    """One line per game, condition, policy and agent, with one column per training seed for its mean. `retention_of` is
+    the agent whose clean score the retention is a share of."""
     seeds = {s for results, _ in blocks for scores in results.scores.values() for s in scores.seeds}
     order = sorted(seeds, key=lambda s: -1 if s is None else s)
-    figures = ["mean", "std", "std_over", "n_seeds", "n_episodes", "normalised_mean", "gap", "retention", "skill"]
-    names = ["env", "shift", "severity", "mode", "policy", "agent"]
+    figures = ["mean", "std", "std_over", "n_seeds", "n_episodes", "normalised_mean", "gap"]
+    figures += ["retention", "retention_of", "skill"]
+    names = ["env", "shift", "severity", "mode", "policy", "agent", "exposure"]
     lines = [[*names, *figures, *(f"seed_{'none' if s is None else s}" for s in order)]]
     for results, summary in blocks:
         for key in product(results.conditions, results.agents, results.games):
@@ -228,10 +230,11 @@ def _csv_line(
         full(None if known is None else (scores.mean - known.random) / (known.top - known.random)),
         full(float((pairs[:, 0] - pairs[:, 1]).mean()) if pairs is not None and len(pairs) else None),
         full(None if kept is None else kept.value),
+        "" if kept is None else summary.kept_of(agent),
         {True: "yes", False: "no", None: ""}[skill],
     ]
     severity = "" if condition.severity is None else str(condition.severity)
-    names = [game, condition.shift, severity, condition.mode or "", results.policy, agent]
+    names = [game, condition.shift, severity, condition.mode or "", results.policy, agent, scores.exposure]
     return [*names, *figures, *(full(scores.seeds.get(seed)) for seed in order)]
 
 

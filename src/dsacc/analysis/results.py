@@ -2,12 +2,13 @@
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from dsacc.analysis.exposure import exposure_of, in_words, phrase
 from dsacc.analysis.names import in_agent_order, in_shift_order
 from dsacc.analysis.references import game_name
 from dsacc.analysis.rows import Condition, Row, Seed, as_rows, final_rows
@@ -15,7 +16,14 @@ from dsacc.errors import ConfigError
 from dsacc.system.types import Array
 
 _Key = tuple[Condition, str, str]  # condition, agent, game
-_Found = dict[_Key, dict[Seed, dict[int | None, list[float]]]]  # episodes by training seed and evaluation seed
+
+
+@dataclass(frozen=True)
+class _Tests:
+    """What the rows of one agent in one game under one condition say, as they are read."""
+
+    runs: dict[Seed, dict[int | None, list[float]]] = field(default_factory=dict)  # by training and evaluation seed
+    words: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -23,6 +31,7 @@ class Scores:
     """The raw scores of one agent in one game under one condition: every episode of every training seed."""
 
     episodes: dict[Seed, list[float]]
+    exposure: str = ""  # what the agent met of the shift before: a word of `exposure`, or several where seeds differ
 
     @cached_property
     def seeds(self) -> dict[Seed, float]:
@@ -59,11 +68,31 @@ class Results:
 
     def paired(self, conditions: Sequence[Condition], agent: str, game: str) -> Array:
         """Scores of the seeds that met all of these conditions, [n, C]: row i is one trained agent. n may be 0."""
-        found = [self.scores.get((condition, agent, game)) for condition in conditions]
+        return self.matched([(condition, agent) for condition in conditions], game)
+
+    def matched(self, tests: Sequence[tuple[Condition, str]], game: str) -> Array:
+        """Scores of the seeds that have all of these tests, each a condition and an agent, [n, T]. n may be 0."""
+        found = [self.scores.get((condition, agent, game)) for condition, agent in tests]
         there = [set(scores.seeds) if scores else set() for scores in found]
         shared = sorted(set.intersection(*there), key=_seed_order)
         means = [[scores.seeds[seed] for scores in found if scores] for seed in shared]
-        return np.array(means, dtype=float).reshape(len(shared), len(conditions))
+        return np.array(means, dtype=float).reshape(len(shared), len(tests))
+
+    def exposure(self, conditions: Sequence[Condition], agent: str) -> str:
+        """What an agent met of these shifts before, in any game; empty for an agent that never met an augmentation."""
+        found = [self.scores.get((condition, agent, game)) for condition in conditions for game in self.games]
+        return in_words(word for scores in found if scores for word in scores.exposure.split(", "))
+
+    def exposures(self, agent: str, conditions: Sequence[Condition] | None = None) -> str:
+        """The same for each shift of these conditions, by default of all: `fog trained on; snow and rain unseen`."""
+        asked = self.conditions if conditions is None else conditions
+        shifts = dict.fromkeys(c.shift for c in asked)
+        return phrase({s: self.exposure([c for c in asked if c.shift == s], agent) for s in shifts})
+
+    @property
+    def has_exposure(self) -> bool:
+        """Whether any agent met augmentations before it was tested."""
+        return any(scores.exposure for scores in self.scores.values())
 
     def name(self, condition: Condition) -> str:
         """`snow`, `snow 3`, `snow 3 falling`: severity and mode only where they differ in these results."""
@@ -97,19 +126,21 @@ def collect(rows: Iterable[Row | Mapping[str, Any]]) -> tuple[list[Results], lis
         raise ConfigError("there are no evaluation rows to make a table of")
     final = final_rows(given)
     notes = _notes_on_steps(given, final)
-    found: dict[str, _Found] = {}
+    found: dict[str, dict[_Key, _Tests]] = {}
     for row in final:
-        runs = found.setdefault(row.policy, {}).setdefault((row.condition, row.agent, row.env), {})
-        evaluations = runs.setdefault(row.train_seed, {})
+        tests = found.setdefault(row.policy, {}).setdefault((row.condition, row.agent, row.env), _Tests())
+        evaluations = tests.runs.setdefault(row.train_seed, {})
         evaluations[row.eval_seed] = _merge(evaluations.get(row.eval_seed, []), row, notes)
-    return [_results(policy, scores) for policy, scores in found.items()], list(dict.fromkeys(notes))
+        tests.words.append(exposure_of(row) or "")
+    return [_results(policy, tests) for policy, tests in found.items()], list(dict.fromkeys(notes))
 
 
-def _results(policy: str, found: _Found) -> Results:
+def _results(policy: str, found: Mapping[_Key, _Tests]) -> Results:
     scores = {}
-    for key, runs in found.items():
-        order = sorted(runs, key=_seed_order)
-        scores[key] = Scores({seed: [x for some in runs[seed].values() for x in some] for seed in order})
+    for key, tests in found.items():
+        order = sorted(tests.runs, key=_seed_order)
+        episodes = {seed: [x for some in tests.runs[seed].values() for x in some] for seed in order}
+        scores[key] = Scores(episodes, in_words(tests.words))
     shifts = in_shift_order(c.shift for c, _, _ in scores)
     conditions = sorted({c for c, _, _ in scores}, key=lambda c: (shifts.index(c.shift), str(c.severity), str(c.mode)))
     agents = in_agent_order(agent for _, agent, _ in scores)

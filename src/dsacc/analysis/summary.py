@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dsacc.analysis import statistics as st
+from dsacc.analysis.names import split_name
 from dsacc.analysis.references import Scale, scale
 from dsacc.analysis.results import Results
 from dsacc.analysis.rows import Condition
@@ -50,6 +51,7 @@ class Line:
     improvement: Estimate | None = None  # probability of improvement over the baseline
     gap: Estimate | None = None  # clean - shifted
     retention: Estimate | None = None
+    exposure: str = ""  # what the agent met of the shift before
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class SeverityCurve:
     levels: list[int]
     scores: list[float]
     area: Estimate
+    exposure: str = ""  # what the agent met of the shift before
 
 
 class Summary:
@@ -122,7 +125,11 @@ class Summary:
         lines = [self._line(condition, agent) for condition in self.results.conditions for agent in self.results.agents]
         if len(self.results.conditions) > 1:
             pooled = [(agent, self.improvement(agent, self.results.conditions)) for agent in self.results.agents]
-            lines += [Line(None, agent, improvement=found) for agent, found in pooled if found is not None]
+            lines += [
+                Line(None, agent, improvement=found, exposure=self.results.exposure(self.results.conditions, agent))
+                for agent, found in pooled
+                if found is not None
+            ]
         return lines
 
     def _line(self, condition: Condition, agent: str) -> Line:
@@ -130,10 +137,11 @@ class Summary:
         return Line(
             condition,
             agent,
-            iqm=self._over_games(st.interquartile_mean, [condition], agent),
+            iqm=self._over_games(st.interquartile_mean, [(condition, agent)]),
             improvement=self.improvement(agent, [condition]),
-            gap=self._over_games(_columns(st.gap), [clean, condition], agent) if clean else None,
+            gap=self._over_games(_columns(st.gap), [(clean, agent), (condition, agent)]) if clean else None,
             retention=self.retention(agent, condition),
+            exposure=self.results.exposure([condition], agent),
         )
 
     def improvement(self, agent: str, conditions: Sequence[Condition]) -> Estimate | None:
@@ -146,11 +154,24 @@ class Summary:
         return st.probability_of_improvement(xs, ys, self._rng()) if both else None
 
     def retention(self, agent: str, condition: Condition, games: Sequence[str] | None = None) -> Estimate | None:
-        """Share of the score above random that is kept, over the games with skill."""
-        if self.clean is None or condition.clean:
+        """Share of the score above random that is kept, over the games with skill.
+
+        For a hardened agent it is a share of what the agent before hardening had on the clean screen, where that was
+        tested too (see `kept_of`). Then the clean screen has a share as well: what hardening itself left.
+        """
+        owner = self.kept_of(agent)
+        if self.clean is None or (condition.clean and owner == agent):
             return None
-        skilled = [game for game in games or self.games if self.skill(agent, game)]
-        return self._over_games(_columns(st.retention), [self.clean, condition], agent, skilled)
+        skilled = [game for game in games or self.games if self.skill(owner, game)]
+        return self._over_games(_columns(st.retention), [(self.clean, owner), (condition, agent)], skilled)
+
+    def kept_of(self, agent: str) -> str:
+        """The agent whose clean score counts as all that can be kept. It is the agent before hardening where both have
+        a seed of the same game, and otherwise the agent itself."""
+        teacher, found, clean = split_name(agent)[0], self.results, self.clean
+        own = [(condition, game) for condition, a, game in found.scores if a == agent]
+        both = clean is not None and any(len(found.matched([(clean, teacher), (c, agent)], g)) for c, g in own)
+        return teacher if both else agent
 
     def profile(self, agent: str, condition: Condition, taus: Any) -> list[Estimate] | None:
         """Share of runs with a normalised score above each tau."""
@@ -176,7 +197,8 @@ class Summary:
             return None
         scores = np.mean([x.mean(axis=0) for x in runs], axis=0)
         area = st.mean([st.curve_area(list(asked), x) for x in runs], self._rng())
-        return SeverityCurve(shift, mode, agent, list(asked), [float(x) for x in scores], area)
+        met = self.results.exposure(list(asked.values()), agent)
+        return SeverityCurve(shift, mode, agent, list(asked), [float(x) for x in scores], area, met)
 
     @property
     def notes(self) -> list[str]:
@@ -201,14 +223,13 @@ class Summary:
     def _over_games(
         self,
         figure: Callable[[list[Array], np.random.Generator], Estimate],
-        conditions: Sequence[Condition],
-        agent: str,
+        tests: Sequence[tuple[Condition, str]],
         games: Sequence[str] | None = None,
     ) -> Estimate | None:
-        """A figure of the normalised scores of the runs that met all these conditions."""
+        """A figure of the normalised scores of the seeds that have all these tests, each a condition and an agent."""
         asked = self.games if games is None else games
-        scores = [self.normalise(game, self.results.paired(conditions, agent, game)) for game in asked]
-        scores = [x[:, 0] if len(conditions) == 1 else x for x in scores if len(x)]
+        scores = [self.normalise(game, self.results.matched(tests, game)) for game in asked]
+        scores = [x[:, 0] if len(tests) == 1 else x for x in scores if len(x)]
         return figure(scores, self._rng()) if scores else None
 
     def _rng(self) -> np.random.Generator:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, product
 
+from dsacc.analysis.exposure import NOTE
+from dsacc.analysis.names import split_name
 from dsacc.analysis.results import Results
 from dsacc.analysis.rows import Condition
 from dsacc.analysis.statistics import Estimate, overall, relative_gain
@@ -11,6 +13,7 @@ from dsacc.analysis.summary import Summary
 
 NO_SKILL = "†"
 NOTHING = "-"
+EXPOSURE = "exposure"  # a third column of names where agents met augmentations before, empty for those that did not
 
 
 @dataclass(frozen=True)
@@ -64,12 +67,35 @@ ScoreCells = dict[tuple[Condition | str, str], dict[str, Cell]]  # by condition 
 
 def score_table(results: Results, summary: Summary) -> Table:
     """The paper's table: one line per condition and agent, one column per game, then the sums over conditions."""
-    lines = []
+    lines, words = [], []
     for (condition, agent), cells in score_cells(results, summary).items():
         name = condition if isinstance(condition, str) else results.name(condition)
         lines.append([Cell(name), Cell(agent), *(cells.get(game, Cell()) for game in results.games)])
+        words.append(line_exposure(results, condition, agent))
     header = ["condition", "agent", *results.games]
-    return Table(f"Raw scores, {results.settings}", header, lines, notes=score_notes(results, summary))
+    table = Table(f"Raw scores, {results.settings}", header, lines, notes=score_notes(results, summary))
+    return with_exposure(table, words)
+
+
+def with_exposure(table: Table, words: Sequence[str]) -> Table:
+    """The table with a third column of names: what each line's agent met of its shift before. `words` has one entry per
+    line, foot and extra included. Where all are empty, the table stays as it is."""
+    if not any(words):
+        return table
+    found = iter(words)
+
+    def longer(lines: Sequence[TableLine]) -> list[TableLine]:
+        return [[*line[:2], Cell(next(found)), *line[2:]] for line in lines]
+
+    header = [*table.header[:2], EXPOSURE, *table.header[2:]]
+    lines, foot, extra = longer(table.lines), longer(table.foot), longer(table.extra)
+    return replace(table, header=header, lines=lines, names=3, foot=foot, extra=extra)
+
+
+def line_exposure(results: Results, condition: Condition | str, agent: str) -> str:
+    """What the agent of a line met before of its shift, or of all the shifts that a sum over conditions is made of."""
+    together = dict(_overall_conditions(results))
+    return results.exposure(together[condition] if isinstance(condition, str) else [condition], agent)
 
 
 def score_cells(results: Results, summary: Summary) -> ScoreCells:
@@ -144,7 +170,7 @@ def score_notes(results: Results, summary: Summary) -> list[str]:
         notes.append(f"Overall is the sum of the conditions' raw scores, as in the paper{gain}.")
     if summary.no_skill:
         notes.append(f"{NO_SKILL} no skill: the clean score does not beat a random player's.")
-    return notes
+    return [*notes, NOTE] if results.has_exposure else notes
 
 
 # --- figures over games ----------------------------------------------------------------------------------------------
@@ -156,32 +182,51 @@ def summary_table(results: Results, summary: Summary) -> Table:
     estimates = [e for line in summary.lines for e in (line.iqm, line.improvement, line.gap, line.retention) if e]
     several = any(e.low is not None for e in estimates)  # else a note says once that there is one seed
     digits = 3 if summary.scales else 2
-    lines = []
+    lines, words = [], []
     for line in summary.lines:
         name = "all" if line.condition is None else results.name(line.condition)
         kept = _interval(line.retention, 100, 0, several)
-        if line.retention is None and line.gap is not None and summary.no_skill.get(line.agent):
+        if line.retention is None and line.gap is not None and summary.no_skill.get(summary.kept_of(line.agent)):
             kept = Cell("no skill")
         better = _interval(line.improvement) if several else Cell()  # for one run against one it is 0 or 1
         figures = [_interval(line.iqm, 1, digits, several), better, _interval(line.gap, 1, digits, several), kept]
         if any(cell.text != NOTHING for cell in figures):
             lines.append([Cell(name), Cell(line.agent), *figures])
+            words.append(line.exposure)
     shown = [i for i in range(2, len(header)) if any(line[i].text != NOTHING for line in lines)]
     lines = [[*line[:2], *(line[i] for i in shown)] for line in lines]
     games = results.games[0] if len(results.games) == 1 else f"Over {len(results.games)} games"
     title = ", ".join([games, summary.unit, *(["95 % intervals"] if several else []), f"{results.policy} policy"])
-    return Table(title, [*header[:2], *(header[i] for i in shown)], lines, notes=_key(summary, shown))
+    table = Table(title, [*header[:2], *(header[i] for i in shown)], lines, notes=_key(summary, shown))
+    return with_exposure(table, words)
 
 
 def _key(summary: Summary, shown: Sequence[int]) -> list[str]:
     but = f", without games marked {NO_SKILL}" if summary.no_skill else ""
+    met = summary.results.exposures(summary.baseline)
     meaning = {
         2: "IQM: interquartile mean of all runs",
-        3: f"P(> {summary.baseline}): probability that a run beats a run of {summary.baseline}",
+        3: f"P(> {summary.baseline}): probability that a run beats a run of {summary.baseline}"
+        + (f" ({met})" if met else ""),
         4: "gap: clean score minus shifted score, same seed",
         5: f"kept: % of the score above random that is kept{but}",
     }
-    return ["; ".join(meaning[i] for i in shown) + "."] if shown else []
+    notes = ["; ".join(meaning[i] for i in shown) + "."] if shown else []
+    return [*notes, *kept_notes(summary)] if 5 in shown else notes
+
+
+def kept_notes(summary: Summary) -> list[str]:
+    """For hardened agents: whose clean score is all that can be kept."""
+    hardened = [agent for agent in summary.results.agents if split_name(agent)[1]]
+    before = [agent for agent in hardened if summary.kept_of(agent) != agent]
+    own = [agent for agent in hardened if agent not in before]
+    notes = []
+    if before:
+        notes.append(f"kept, for {'; '.join(before)}: % of what the agent before hardening scored above random, clean.")
+    if own:
+        absent = "the agent before hardening was not tested here"
+        notes.append(f"kept, for {'; '.join(own)}: % of its own clean score above random, because {absent}.")
+    return notes
 
 
 def severity_table(results: Results, summary: Summary) -> Table | None:
@@ -202,7 +247,7 @@ def severity_table(results: Results, summary: Summary) -> Table | None:
     header = ["shift", "agent", *("clean" if level == 0 else str(level) for level in levels), "area"]
     title = f"By severity, {summary.unit}, {results.policy} policy"
     note = "area: mean height of the curve from its first level to its last (trapezoids)."
-    return Table(title, header, lines, notes=[note])
+    return with_exposure(Table(title, header, lines, notes=[note]), [curve.exposure for curve in curves])
 
 
 def _interval(estimate: Estimate | None, factor: float = 1, digits: int = 2, marked: bool = True) -> Cell:

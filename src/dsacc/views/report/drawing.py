@@ -7,6 +7,7 @@ works on white and on black. Its title and legend are written by the page. The s
 import io
 import math
 import re
+import textwrap
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,8 @@ SHAPES = (
 )  # fmt: skip
 SIZE = (3.9, 2.5)  # inches at 72 dots: fits a third of a wide page, or a phone
 MARGINS = {"left": 0.56, "right": 0.12, "bottom": 0.44, "top": 0.08}  # inches around a panel
-HEAD, LEGEND = 0.26, 0.17  # inches for the title, and for one line of the legend, in a file
+HEAD, LEGEND, NOTE = 0.26, 0.17, 0.13  # inches for the title, and for one line of the legend or note, in a file
+NOTE_LETTERS = 17  # per inch
 RC: dict[Any, Any] = {
     **dict.fromkeys(("font.size", "axes.labelsize"), 9.5),
     **dict.fromkeys(
@@ -67,6 +69,7 @@ class Drawing:
     svg: bytes = field(repr=False)
     png: bytes = field(repr=False)
     values: dict[str, Any] | None = field(default=None, repr=False)  # what the page's script shows along the figure
+    note: str = ""  # beneath the figure
 
 
 def new_figure(height: float = SIZE[1], width: float = SIZE[0], left: float = MARGINS["left"]) -> tuple[Any, Any]:
@@ -96,32 +99,37 @@ def short_number(x: float) -> str:
     return f"{x:.4g}" if abs(x) > 1e-9 else "0"
 
 
-def finish(figure: Any, name: str, title: str, alt: str, legend: Sequence[Any] = ()) -> Drawing:
-    """Makes the inline drawing, then adds title and legend (handles with labels) for the files."""
+def finish(figure: Any, name: str, title: str, alt: str, legend: Sequence[Any] = (), note: str = "") -> Drawing:
+    """Makes the inline drawing, then adds title, legend (handles with labels) and note for the files."""
     import matplotlib
 
     with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": name}):
         warnings.simplefilter("ignore")  # letters that the font lacks, but the page has
         inline = _inline(_save(figure, "svg", transparent=True).decode(), name)
         if figure.get_layout_engine() is None:
-            _make_room(figure, title, legend)
+            _make_room(figure, title, legend, note)
         svg = _save(figure, "svg", facecolor="white")
         png = _save(figure, "png", facecolor="white", dpi=160)
-    return Drawing(name, title, alt, inline, svg, png)
+    return Drawing(name, title, f"{alt} {note}".strip(), inline, svg, png, note=note)
 
 
-def _make_room(figure: Any, title: str, legend: Sequence[Any]) -> None:
+def _make_room(figure: Any, title: str, legend: Sequence[Any], note: str) -> None:
     width, height = figure.get_size_inches()
     at = figure.subplotpars
     margins = {"left": at.left * width, "right": (1 - at.right) * width}
     margins |= {"bottom": at.bottom * height, "top": (1 - at.top) * height}
     columns = 1 if max((len(h.get_label()) for h in legend), default=0) > 16 else 3
-    below = LEGEND * math.ceil(len(legend) / columns) + 0.08 if legend else 0.0
+    said = textwrap.wrap(note, round(NOTE_LETTERS * width))
+    last = NOTE * len(said) + 0.06 if said else 0.0
+    below = (LEGEND * math.ceil(len(legend) / columns) + 0.08 if legend else 0.0) + last
     figure.set_size_inches(width, height + HEAD + below)
     _place(figure, **{**margins, "bottom": margins["bottom"] + below, "top": margins["top"] + HEAD})
     figure.suptitle(title, fontsize=10.5, y=1 - 0.07 / (height + HEAD + below), va="top")
     if legend:
-        figure.legend(handles=list(legend), loc="lower center", ncols=columns, fontsize=8)
+        place = {"loc": "lower center", "bbox_to_anchor": (0.5, last / (height + HEAD + below))}
+        figure.legend(handles=list(legend), ncols=columns, fontsize=8, **(place if said else {"loc": "lower center"}))
+    if said:
+        figure.text(0.5, 0.05 / (height + HEAD + below), "\n".join(said), ha="center", va="bottom", fontsize=7)
 
 
 def _save(figure: Any, format: str, **how: Any) -> bytes:

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+from dsacc.analysis.exposure import NOTE
 from dsacc.analysis.formats import csv_text, full, render, render_table
 from dsacc.analysis.names import display_name
 from dsacc.analysis.references import paper_table, reference_scores
 from dsacc.analysis.results import Results
 from dsacc.analysis.summary import Summary
-from dsacc.analysis.tables import Cell, Table
+from dsacc.analysis.tables import EXPOSURE, Cell, Table
 from dsacc.views.report.attachments import Attachments
 from dsacc.views.report.study import Study
 from dsacc.views.report.tables import PUBLISHED
@@ -34,15 +35,17 @@ def write_tables(
 
 def verdict_table(claims: Sequence[tuple[str, Claim]]) -> Table:
     """Every comparison, and whether actions were greedy or sampled."""
-    lines = []
+    lines, met = [], any(c.exposure for _, c in claims)
     for policy, c in claims:
         e = c.estimate
         figures = [e.value, e.low, e.high] if e and e.low is not None else [None] * 3
         cells = [Cell() if x is None else Cell(f"{x:.3f}", x) for x in figures]
-        names = [policy, c.condition, display_name(c.agent)]
+        names = [policy, c.condition, display_name(c.agent), *([c.exposure] if met else [])]
         lines.append([*map(Cell, names), *cells, Cell(c.word), Cell(c.sentence)])
-    header = ["actions", "condition", "agent", "P", "low", "high", "verdict", "in words"]
-    return Table("Probability that a run beats a run of the baseline, with its 95 % interval", header, lines, names=3)
+    names = ["actions", "condition", "agent", *([EXPOSURE] if met else [])]
+    header = [*names, "P", "low", "high", "verdict", "in words"]
+    title = "Probability that a run beats a run of the baseline, with its 95 % interval"
+    return Table(title, header, lines, len(names), [NOTE] if met else [])
 
 
 def run_table(study: Study) -> Table:
@@ -63,7 +66,7 @@ def _text(x: object) -> str:
 
 def beside_csv(found: Sequence[tuple[Results, Summary]]) -> str:
     """Our scores, the paper's, random and human ones: one line per game, condition, policy and agent."""
-    names = ["game", "shift", "severity", "mode", "policy", "agent"]
+    names = ["game", "shift", "severity", "mode", "policy", "agent", EXPOSURE]
     theirs = ["paper_mean", "paper_std", "paper_suspect", "random", "human", *PUBLISHED]
     lines = [[*names, "mean", "std", "seeds", *theirs]]
     for results, summary in found:
@@ -74,7 +77,7 @@ def beside_csv(found: Sequence[tuple[Results, Summary]]) -> str:
             ours = [scores.mean, scores.std, len(scores.seeds), *((paper.mean, paper.std) if paper else (None, None))]
             others = reference_scores()[game].published if game in reference_scores() else {}
             ends = [scale.random if scale else None, human, *(others.get(name) for name in PUBLISHED)]
-            about = [game, c.shift, _text(c.severity), c.mode or "", results.policy, agent]
+            about = [game, c.shift, _text(c.severity), c.mode or "", results.policy, agent, scores.exposure]
             lines.append([*about, *map(full, ours), paper.suspect if paper else "", *map(full, ends)])
     return csv_text(lines)
 
@@ -93,7 +96,7 @@ def raw_curves(study: Study) -> str:
 
 def checks_csv(study: Study) -> str:
     """Every test of a run at a known step: those during training and the last."""
-    conditions = ["shift", "severity", "mode", "policy", "eval_seed"]
+    conditions = ["shift", "severity", "mode", "policy", "eval_seed", EXPOSURE]
     lines = [["run", "game", "agent", "seed", "step", *conditions, "episodes", "mean"]]
     for run in study.runs:
         for row in sorted(run.checks, key=lambda row: row.step or 0):

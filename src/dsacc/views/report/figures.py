@@ -18,7 +18,9 @@ NAME = 26  # letters of a name on an axis; a longer one is cut
 FEW = 6  # agents: up to here bands and shades can be told apart
 
 
-def improvement_figure(name: str, title: str, claims: Mapping[str, list[Claim]], styles: Styles) -> Drawing | None:
+def improvement_figure(
+    name: str, title: str, claims: Mapping[str, list[Claim]], styles: Styles, note: str = ""
+) -> Drawing | None:
     """P(agent beats the baseline) with its interval, one row per condition. At 0.5 neither is better."""
     made = [c for cs in claims.values() for c in cs]
     conditions = list(dict.fromkeys(c.condition for c in made))
@@ -29,7 +31,7 @@ def improvement_figure(name: str, title: str, claims: Mapping[str, list[Claim]],
     axis.axvline(0.5, color=INK, linewidth=1)
     axis.set_xlim(-0.02, 1.02)
     axis.set_xlabel("probability of improvement")
-    return finish(figure, name, title, f"{title}. {words}.", handles)
+    return finish(figure, name, title, f"{title}. {words}.", handles, note)
 
 
 def gap_figure(name: str, title: str, results: Results, summary: Summary, styles: Styles) -> Drawing | None:
@@ -43,7 +45,7 @@ def gap_figure(name: str, title: str, results: Results, summary: Summary, styles
     figure, axis, handles, words = _dots(points, names, results.agents, styles)
     axis.axvline(0, color=INK, linewidth=1)
     axis.set_xlabel("clean minus shifted")
-    return finish(figure, name, title, f"{title}. {words}.", handles)
+    return finish(figure, name, title, f"{title}. {words}.", handles, exposure_note(results))
 
 
 def severity_figures(prefix: str, summary: Summary, styles: Styles) -> list[Drawing]:
@@ -52,8 +54,8 @@ def severity_figures(prefix: str, summary: Summary, styles: Styles) -> list[Draw
     drawn = []
     for i, (shift, mode) in enumerate(kinds):
         figure, axis = new_figure()
-        handles, words = [], []
-        for curve in [c for c in summary.curves if (c.shift, c.mode) == (shift, mode)]:
+        handles, words, shown = [], [], [c for c in summary.curves if (c.shift, c.mode) == (shift, mode)]
+        for curve in shown:
             look = {**styles[curve.agent].line, "linewidth": 1.6, "markersize": 4.5}
             handles += axis.plot(curve.levels, curve.scores, **look, label=short_name(curve.agent))
             first, last = readable(curve.scores[0]), readable(curve.scores[-1])
@@ -62,7 +64,8 @@ def severity_figures(prefix: str, summary: Summary, styles: Styles) -> list[Draw
         axis.set_xticks(levels, ["clean" if level == 0 else str(level) for level in levels])
         axis.set_xlabel("severity")
         title = f"{shift}, {mode}" if len({m for _, m in kinds}) > 1 else shift
-        drawn.append(finish(figure, f"{prefix}-{i}", title, f"Score under {title}: {'; '.join(words)}.", handles))
+        alt, note = f"Score under {title}: {'; '.join(words)}.", in_note({c.agent: c.exposure for c in shown})
+        drawn.append(finish(figure, f"{prefix}-{i}", title, alt, handles, note))
     return drawn
 
 
@@ -91,9 +94,20 @@ def profile_figures(prefix: str, results: Results, summary: Summary, styles: Sty
             words.append(f"{display_name(agent)}: half of its runs above {float(np.median(runs[agent])):.3g}")
         axis.set_ylim(-0.02, 1.02)
         axis.set_xlabel("normalised score τ (up: share of runs above it)")
-        title = said(results, condition)
-        drawn.append(finish(figure, f"{prefix}-{i}", f"Profile, {title}", f"{title}. {'; '.join(words)}.", handles))
+        title, note = said(results, condition), in_note({a: results.exposure([condition], a) for a in runs})
+        alt = f"{title}. {'; '.join(words)}."
+        drawn.append(finish(figure, f"{prefix}-{i}", f"Profile, {title}", alt, handles, note))
     return drawn
+
+
+def exposure_note(results: Results) -> str:
+    """What agents met before of each shift, beneath a figure with several."""
+    return in_note({agent: results.exposures(agent) for agent in results.agents})
+
+
+def in_note(words: Mapping[str, str]) -> str:
+    """`DSAC-M, hardened: unseen.`, for the agents that have words."""
+    return " ".join(f"{display_name(agent)}: {text}." for agent, text in words.items() if text)
 
 
 def _runs(results: Results, summary: Summary, condition: Any, agent: str) -> Any:

@@ -36,6 +36,7 @@ class View:
     policy: str
     key: str  # p0, p1: for the switch of the page
     headlines: list[str]
+    kept: list[str]  # what hardened agents keep
     claims: dict[str, list[verdict.Claim]]
     limits: list[str]
     improvement: Drawing | None
@@ -123,7 +124,7 @@ def _content(study: Study, out: Path, attachments: Attachments, clip: Clip) -> d
         "disagreements": verdict.disagreements({view.policy: view.claims for view in views}),
         "styles": styles,
         "begun": {r.agent for r in study.runs if r.metrics} | {row.agent for row in study.rows},
-        "scores": scores,
+        "scores": tables.beneath_names(scores) if scores else None,
         "learning": learning,
         "checks": checks,
         "diagnostics": diagnostics,
@@ -151,16 +152,19 @@ def _view(i: int, results: Results, summary: Summary, study: Study, styles: dict
     steps = [run.steps for run in study.runs if run.rows and run.steps]
     paper = any((g, "id", a) in paper_table() for g in results.games for a in results.agents)
     limits = [*verdict.limits(results, summary, steps, paper), *verdict.by_luck(made), *summary.notes]
-    key, baseline = f"p{i}", display_name(summary.baseline)
-    beating = f"Probability of beating {baseline}"
+    key, baseline, met = f"p{i}", display_name(summary.baseline), results.exposures(summary.baseline)
+    beating, baseline = f"Probability of beating {baseline}", f"{baseline} ({met})" if met else baseline
     over, by_severity = summary_table(results, summary), severity_table(results, summary)
     return View(
         policy=results.policy,
         key=key,
         headlines=verdict.headlines(made, summary.baseline),
+        kept=verdict.kept(results, summary),
         claims=made,
         limits=list(dict.fromkeys(limits)),
-        improvement=figures.improvement_figure(f"improvement-{key}", beating, made, styles),
+        improvement=figures.improvement_figure(
+            f"improvement-{key}", beating, made, styles, figures.exposure_note(results)
+        ),
         summary=tables.for_page(over) if over.lines else None,
         severity=tables.for_page(by_severity) if by_severity is not None else None,
         gap=figures.gap_figure(f"gap-{key}", "What each shift costs", results, summary, styles),

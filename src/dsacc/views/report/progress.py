@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from dsacc.agent.constraints import ALL
+from dsacc.analysis.exposure import exposure_of, in_words
 from dsacc.analysis.names import display_name
 from dsacc.analysis.references import scale
 from dsacc.system.text import readable
 from dsacc.views.report.drawing import COLOURS, INK, Drawing, finish, new_figure
-from dsacc.views.report.figures import FEW, Styles, short_name
+from dsacc.views.report.figures import FEW, Styles, in_note, short_name
 from dsacc.views.report.series import LearningCurve, at_the_end, check_curves, curves
 from dsacc.views.report.study import Study
 
@@ -61,9 +62,16 @@ def check_figures(study: Study, styles: Styles, slugs: Mapping[str, str]) -> dic
         found = check_curves(study.runs, study.agents, game, condition, policy)
         under = curves(study.runs, [c.agent for c in found], game, "return") if condition == "clean" else []
         title = f"{game}, tests with {policy} actions" + ("" if condition == "clean" else f", {condition}")
-        figure = training_figure(f"tests-{slugs[game]}-{i}", title, found, styles, under=under)
+        note = in_note({c.agent: in_words(_met(c, condition)) for c in found})
+        figure = training_figure(f"tests-{slugs[game]}-{i}", title, found, styles, under=under, note=note)
         drawn.setdefault(game, []).append(figure)
     return drawn
+
+
+def _met(curve: LearningCurve, condition: str) -> list[str]:
+    """What the agent of a curve met of the condition's shift before, as the rows of its runs say."""
+    rows = [row for seed in curve.seeds for row in seed.run.checks if row.condition.words == condition]
+    return [word for row in rows if (word := exposure_of(row))]
 
 
 def diagnostic_figures(study: Study, styles: Styles, slugs: Mapping[str, str]) -> list[tuple[str, list[Drawing]]]:
@@ -98,6 +106,7 @@ def training_figure(
     marks: Mapping[str, float] | None = None,
     under: Sequence[LearningCurve] = (),
     bounds: tuple[float, float] | None = None,
+    note: str = "",
 ) -> Drawing:
     """Mean over seeds of the moving averages, shaded by the standard deviation between them. Thin: each seed, raw.
     `under` are curves to compare with: only their means, dotted. `bounds` are those of the vertical axis, by default
@@ -128,7 +137,7 @@ def training_figure(
     axis.set_xlabel("agent steps")
     ends = "; ".join(f"{display_name(c.agent)} {readable(float(c.mean[-1]))}" for c in curves)
     values = _values(axis, curves, styles)
-    drawing = finish(figure, name, title, f"{title} over training. At the end: {ends}.", handles)
+    drawing = finish(figure, name, title, f"{title} over training. At the end: {ends}.", handles, note)
     drawing.values = values
     return drawing
 

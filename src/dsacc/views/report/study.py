@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dsacc.agent.constraints import with_current_keys
-from dsacc.analysis.names import in_agent_order
+from dsacc.analysis.names import in_agent_order, split_name, with_label
 from dsacc.analysis.references import game_name
 from dsacc.analysis.rows import Row, final_rows, is_whole, parse_rows
 from dsacc.errors import RunError
@@ -153,8 +153,9 @@ def _run(standing: Standing, path: Path, planned: dict[str, Any], notes: list[st
     label = printable(planned.get("label") or "", 80)
     env = printable(config.get("env") or planned.get("env") or "unknown game", 80)
     seed = config.get("seed", planned.get("seed"))
-    title = f"{agent}, {label}" if label else agent
-    found = [dataclasses.replace(row, agent=title) for row in _printable(read_rows(path / "evaluations"))]
+    rows = _printable(read_rows(path / "evaluations"))
+    title = _title(with_label(agent, label), rows)
+    found = _named(title, rows)
     tested = final_rows(found, standing.steps)
     if not tested and any((path / "evaluations").glob("*.json")):
         notes.append(f"{name} was tested, but not at the end of its training: those tests are in no table.")
@@ -176,9 +177,22 @@ def _run(standing: Standing, path: Path, planned: dict[str, Any], notes: list[st
         metrics=[with_current_keys(config.get("constraint"), row) for row in metrics],
         seconds=total_seconds(read_numbers(path / "timing.jsonl")[0]),
         rows=tested,
-        checks=[row for row in found if row.step is not None],
+        checks=[row for row in found if row.step is not None and row.agent == title],
         source=printable(planned.get("source") or "", 80),
     )
+
+
+def _title(agent: str, rows: list[Row]) -> str:
+    """The name of a run's agent. Where all its tests are those of one hardened agent, that is what the run holds."""
+    added = {split_name(row.agent)[1] for row in rows}
+    return agent + (added.pop() if len(added) == 1 and not split_name(agent)[1] else "")
+
+
+def _named(title: str, rows: list[Row]) -> list[Row]:
+    """The rows of a run under its name. Where a folder has tests of its agent before and after hardening, they stay
+    apart."""
+    first = split_name(title)[0]
+    return [dataclasses.replace(row, agent=first + split_name(row.agent)[1]) for row in rows]
 
 
 def _told_apart(runs: list[RunData]) -> list[RunData]:
@@ -193,9 +207,9 @@ def _told_apart(runs: list[RunData]) -> list[RunData]:
             differing[agent] = list(dict.fromkeys([*differing.get(agent, []), *found]))
 
     def named(run: RunData) -> RunData:
-        words = [run.agent, *(printable(f"{n} {run.config.get(n)}", 60) for n in differing[run.agent])]
-        title = ", ".join(words)
-        return dataclasses.replace(run, agent=title, rows=[dataclasses.replace(row, agent=title) for row in run.rows])
+        words = [printable(f"{n} {run.config.get(n)}", 60) for n in differing[run.agent]]
+        title = with_label(run.agent, ", ".join(words))
+        return dataclasses.replace(run, agent=title, rows=_named(title, run.rows), checks=_named(title, run.checks))
 
     return [named(run) for run in runs]
 
@@ -207,7 +221,7 @@ def _collected(folder: Path, notes: list[str]) -> list[Row]:
         if problems:
             notes.append(printable(f"{len(problems)} rows of results.json were left out; the first: {problems[0]}"))
         return [
-            dataclasses.replace(row, agent=f"{row.agent}, {row.variant}" if row.variant else row.agent)
+            dataclasses.replace(row, agent=with_label(row.agent, row.variant or ""))
             for row in final_rows(_printable(rows))
         ]
     return []

@@ -12,7 +12,16 @@ from dsacc.analysis.references import Scale, paper_table, reference_scores
 from dsacc.analysis.results import Results
 from dsacc.analysis.rows import Condition
 from dsacc.analysis.summary import Summary
-from dsacc.analysis.tables import Cell, Table, TableLine, score_cells, score_notes
+from dsacc.analysis.tables import (
+    EXPOSURE,
+    Cell,
+    Table,
+    TableLine,
+    line_exposure,
+    score_cells,
+    score_notes,
+    with_exposure,
+)
 from dsacc.system.text import listed
 from dsacc.views.report.series import at_the_end, held_lambda
 from dsacc.views.report.study import Study
@@ -35,23 +44,24 @@ def all_scores(found: Sequence[tuple[Results, Summary]]) -> Table:
     games = sorted({game for results, _ in found for game in results.games})
     conditions = list(dict.fromkeys(c for results, _ in found for c in results.conditions))
     agents = list(dict.fromkeys(a for results, _ in found for a in results.agents))
-    lines: dict[tuple[int, int, int], TableLine] = {}
-    sums: dict[tuple[str, int, int], TableLine] = {}
+    lines: dict[tuple[int, int, int], tuple[TableLine, str]] = {}  # each with what its agent met of its shift before
+    sums: dict[tuple[str, int, int], tuple[TableLine, str]] = {}
     notes: dict[str, None] = {}
     for i, (results, summary) in enumerate(found):
         for (condition, agent), cells in score_cells(results, summary).items():
             who = Cell(display_name(agent), below=results.policy if len(found) > 1 else "")
             scores = [cells.get(game, Cell()) for game in games]
+            met = line_exposure(results, condition, agent)
             if isinstance(condition, str):  # a sum over conditions
-                sums[condition, agents.index(agent), i] = [Cell(condition), who, *scores]
+                sums[condition, agents.index(agent), i] = [Cell(condition), who, *scores], met
                 continue
             place = (conditions.index(condition), agents.index(agent))
             if not any((*place, j) in lines for j in range(i)):  # the paper's figure is shown once
                 papers = [_paper(game, condition, agent) if game in cells else "" for game in games]
                 scores = [replace(cell, below=text) for cell, text in zip(scores, papers, strict=True)]
-            lines[*place, i] = [Cell(said(results, condition)), who, *scores]
+            lines[*place, i] = [Cell(said(results, condition)), who, *scores], met
         notes |= dict.fromkeys(map(with_display_names, score_notes(results, summary)))
-    below = [cell.below for line in lines.values() for cell in line[2:] if cell.below]
+    below = [cell.below for line, _ in lines.values() for cell in line[2:] if cell.below]
     if below:
         notes["Small, beneath each score: the paper's score after 1,000,000 steps, three seeds."] = None
     if any(SUSPECT in text for text in below):
@@ -60,9 +70,11 @@ def all_scores(found: Sequence[tuple[Results, Summary]]) -> Table:
     played = listed([results.policy for results, _ in found]) + (" policies" if len(found) > 1 else " policy")
     title = f"Raw scores, {first.settings.replace(f'{first.policy} policy', played, 1)}"
     references = _references(games, dict(pair for _, summary in found for pair in summary.scales.items()))
-    foot = [*(sums[place] for place in sorted(sums)), *references]
-    ordered = [lines[place] for place in sorted(lines)]
-    return Table(title, ["condition", "agent", *games], ordered, 2, list(notes), foot, _published(games))
+    above, below_it = [lines[place] for place in sorted(lines)], [sums[place] for place in sorted(sums)]
+    foot, extra = [*(line for line, _ in below_it), *references], _published(games)
+    table = Table(title, ["condition", "agent", *games], [line for line, _ in above], 2, list(notes), foot, extra)
+    words = [met for _, met in (*above, *below_it)]
+    return with_exposure(table, [*words, *[""] * (len(references) + len(extra))])
 
 
 def _paper(game: str, condition: Condition, agent: str) -> str:
@@ -104,7 +116,25 @@ def for_page(table: Table) -> Table:
         for name, agent, *figures in table.lines
     ]
     header, notes = ([*map(with_display_names, texts)] for texts in (table.header, table.notes))
-    return replace(table, header=header, lines=lines, notes=notes)
+    return beneath_names(replace(table, header=header, lines=lines, notes=notes))
+
+
+def beneath_names(table: Table) -> Table:
+    """The table with what agents met before small beneath their names, which stay in place on a narrow screen while
+    the figures scroll."""
+    if table.names < 3 or table.header[2] != EXPOSURE:
+        return table
+
+    def shorter(lines: Sequence[TableLine]) -> list[TableLine]:
+        return [
+            [first, replace(agent, below=", ".join(x for x in (agent.below, met.text) if x)), *figures]
+            for first, agent, met, *figures in lines
+        ]
+
+    lines, foot, extra = map(shorter, (table.lines, table.foot, table.extra))
+    notes = [note.replace("exposure:", "Small, beneath the name of an agent:") for note in table.notes]
+    header = [*table.header[:2], *table.header[3:]]
+    return replace(table, header=header, lines=lines, names=2, notes=notes, foot=foot, extra=extra)
 
 
 _BOUNDS = (("", "lambda"), (" at 0", "lambda_at_lower"), (" at 1", "lambda_at_upper"))

@@ -8,20 +8,24 @@
 | the 95 % interval of P(X > Y) contains 0.5 | not decided |
 | it lies above (below) 0.5, fewer than ten seeds | a hint that X is better (worse): such intervals are too narrow |
 | it lies above (below) 0.5, ten seeds or more | X is better (worse) |
+
+What a hardened agent met of a shift before (unseen, near, trained on) is in every sentence about it under that shift.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from dsacc.analysis.exposure import grouped
 from dsacc.analysis.names import display_name
 from dsacc.analysis.results import Results
 from dsacc.analysis.rows import Condition
 from dsacc.analysis.statistics import Estimate
-from dsacc.analysis.summary import ENOUGH_SEEDS, Summary, interval_note
+from dsacc.analysis.summary import ENOUGH_SEEDS, Line, Summary, interval_note
 from dsacc.system.text import listed
 
 PAPER_STEPS = 1_000_000
 MANY = 10  # comparisons: from here on the page warns of luck
+FEW = 4  # shares that a sentence names one by one
 WORDS = {"id": "clean", None: "all together"}
 
 
@@ -34,6 +38,7 @@ class Claim:
     word: str  # better, worse, hint: better, hint: worse, not decided, one seed, no skill, no data
     sentence: str
     estimate: Estimate | None
+    exposure: str = ""  # what the agent met of the shift before
 
 
 def judge(agent: str, baseline: str, condition: str, estimate: Estimate | None, games: int, skill: bool) -> Claim:
@@ -88,6 +93,9 @@ def claims(results: Results, summary: Summary) -> dict[str, list[Claim]]:
             both = [g for g in results.games if all(len(results.paired(met, a, g)) for a in two)]
             skill = [summary.skill(a, g) is not False for a in two for g in both]
             claim = judge(agent, summary.baseline, name, estimate, len(both), any(skill) or not both)
+            known = [f"For {display_name(a)}: {words}." for a in two if (words := results.exposures(a, met))]
+            sentence = " ".join([claim.sentence, *known])
+            claim = replace(claim, sentence=sentence, exposure=results.exposure(met, agent))
             found.setdefault(agent, []).append(claim)
     return found
 
@@ -98,10 +106,10 @@ def said(results: Results, condition: Condition) -> str:
 
 def headline(agent: str, baseline: str, made: Iterable[Claim]) -> str:
     """One sentence about an agent: which verdict under which conditions."""
-    groups: dict[str, list[str]] = {}
+    groups: dict[str, list[Claim]] = {}
     for claim in made:
         if claim.condition != WORDS[None]:
-            groups.setdefault(claim.word, []).append(claim.condition)
+            groups.setdefault(claim.word, []).append(claim)
     texts = {
         "better": "better",
         "worse": "worse",
@@ -112,8 +120,41 @@ def headline(agent: str, baseline: str, made: Iterable[Claim]) -> str:
         "no skill": "no skill to compare",
         "no data": "nothing to compare",
     }
-    parts = [f"{texts[word]} ({listed(groups[word])})" for word in texts if word in groups]
+    parts = [f"{texts[word]} ({_conditions(groups[word])})" for word in texts if word in groups]
     return f"{display_name(agent)} against {display_name(baseline)}: {'; '.join(parts)}."
+
+
+def _conditions(claims: Sequence[Claim]) -> str:
+    """`clean and snow`, or with what the agent met before `clean; trained on: fog; unseen: snow and rain`."""
+    groups = grouped((claim.exposure, claim.condition) for claim in claims)
+    return "; ".join(f"{word}: {listed(names)}" if word else listed(names) for word, names in groups)
+
+
+def kept(results: Results, summary: Summary) -> list[str]:
+    """One sentence per agent that met augmentations before: what it keeps of its score under which shifts, and what it
+    had met of these. Where no share is known, only the latter."""
+    sentences = []
+    for agent in [agent for agent in results.agents if results.exposures(agent)]:
+        owner, name = summary.kept_of(agent), display_name(agent)
+        lines = [x for x in summary.lines if x.agent == agent and x.condition and x.retention]
+        parts = [_shares(results, some, word) for word, some in grouped((line.exposure, line) for line in lines)]
+        of = f"what {display_name(owner)} scored above random before hardening"
+        of = "its own clean score above random" if owner == agent else of
+        said = f"{name} keeps, of {of}: {'; '.join(parts)}" if parts else f"{name}: {results.exposures(agent)}"
+        sentences.append(f"{said}.")
+    return sentences
+
+
+def _shares(results: Results, lines: Sequence[Line], word: str) -> str:
+    """`93 % in snow and 90 % in rain (unseen)`; of many the lowest and the highest."""
+    shares = []
+    for line in lines:
+        if line.condition is not None and line.retention is not None:
+            where = "clean" if line.condition.clean else f"in {results.name(line.condition)}"
+            shares.append((line.retention.value, f"{100 * line.retention.value:.0f} % {where}"))
+    texts = [text for _, text in shares]
+    text = listed(texts) if len(texts) <= FEW else f"from {min(shares)[1]} to {max(shares)[1]}"
+    return f"{text} ({word})" if word else text
 
 
 def headlines(made: Mapping[str, Sequence[Claim]], baseline: str) -> list[str]:
@@ -152,6 +193,12 @@ def limits(results: Results, summary: Summary, steps: Sequence[int], paper: bool
         where = "any of its games" if len(games) == len(results.games) > 1 else listed(games)
         without = "it has no skill that a shift could take."
         notes.append(f"{display_name(agent)} does not beat a random player in {where}, clean: {without}")
+    for agent in results.agents:
+        met = [c for c in results.conditions if "trained on" in results.exposure([c], agent)]
+        if met:
+            where = listed(list(dict.fromkeys(c.shift for c in met)))
+            about = "its scores there say nothing about shifts that it has not met"
+            notes.append(f"{display_name(agent)} was trained on {where}: {about}.")
     if paper and steps and max(steps) != PAPER_STEPS:
         notes.append(
             f"The paper's agents were trained for {PAPER_STEPS:,} steps, these for {max(steps):,}. The figures are "
@@ -171,6 +218,6 @@ def disagreements(by_policy: dict[str, dict[str, list[Claim]]]) -> list[str]:
         for c in [c for made in first.values() for c in made]:
             there = words.get((c.agent, c.condition), c.word)
             if there != c.word:
-                about = f"{display_name(c.agent)}, {c.condition}"
+                about = f"{display_name(c.agent)}, {c.condition}" + (f" ({c.exposure})" if c.exposure else "")
                 notes.append(f"{about}: “{c.word}” with {one} actions, “{there}” with {other} actions.")
     return notes

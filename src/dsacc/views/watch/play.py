@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from dsacc.config import AGENTS
+from dsacc.analysis.names import display_name
 from dsacc.envs import Observations, action_names, env_name, make_env
 from dsacc.envs.filters import filtered_picture
 from dsacc.envs.protocol import HasScreen
@@ -17,7 +17,7 @@ from dsacc.errors import ConfigError, EnvError
 from dsacc.play.adapters import OwnPlayer, Player, as_player
 from dsacc.play.rollout import BATCH, Episode, Game, conditions_of
 from dsacc.play.store import Trial
-from dsacc.shifts import Severity
+from dsacc.shifts import Severity, exposure
 from dsacc.shifts.layout import Layout
 from dsacc.system.progress import Silent, watcher
 from dsacc.system.threads import using_threads
@@ -131,11 +131,20 @@ def _with_pictures(source: str | Callable[[], Env]) -> tuple[Callable[[], Env], 
 
 
 def _title(player: Player, env: str, policy: str) -> str:
-    who = player.agent.upper() if player.agent in AGENTS else player.agent
-    parts = [f"{who} on {env.removeprefix('dsacc/').split('-v')[0]}"]
+    parts = [f"{display_name(player.agent)} on {env.removeprefix('dsacc/').split('-v')[0]}"]
     if player.step is not None:
         parts.append(f"after {player.step:,} steps of training")
     return ", ".join([*parts, policy] if player.agent != "random" else parts)
+
+
+def _heading(player: Player, trial: Trial) -> tuple[str, str]:
+    """The shift, and how strong it is, how it moves, and what a hardened agent met of it before."""
+    if trial.shift == "id":
+        return "clean", ""
+    level = f"severity {trial.severity}" if isinstance(trial.severity, int) else f"{trial.severity}"
+    kinds: tuple[str, ...] = getattr(player, "augmented", ())
+    about = [level, f"{trial.mode}", *([exposure(trial.shift, kinds)] if kinds else [])]
+    return trial.shift.replace("_", " "), ", ".join(about)
 
 
 class _Show:
@@ -197,11 +206,7 @@ class _Show:
     def _lay_out(self, moments: dict[int, Moment]) -> None:
         if not self.panels:
             for i, trial in enumerate(self.trials):
-                title, about = "clean", ""
-                if trial.shift != "id":
-                    level = f"severity {trial.severity}" if isinstance(trial.severity, int) else trial.severity
-                    title, about = trial.shift.replace("_", " "), f"{level}, {trial.mode}"
-                self.panels.append(Panel(title, about, self.names, moments[i]))
+                self.panels.append(Panel(*_heading(self.player, trial), self.names, moments[i]))
 
 
 def _photograph(env: Env, observation: Any, picture_filter: str) -> tuple[Array, Array | None]:
