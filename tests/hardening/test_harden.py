@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,12 @@ def test_a_student_of_ours_begins_as_a_copy_and_its_teacher_stays_as_it_is(teach
     assert (student.logits(seen) == teacher.logits(seen)).all()
     assert all((before[name] == tensor).all() for name, tensor in teacher.learner.state().items())
     assert (student.config, student.step) == (teacher.config, teacher.step)
+
+
+def test_a_student_with_another_filter_begins_anew_and_keeps_the_other_settings(teacher):
+    student = harden(teacher, Sides, **SMALL, picture_filter="none")
+    assert student.config == replace(teacher.config, picture_filter="none")
+    assert student.step == teacher.step
 
 
 def test_the_student_learns_to_say_under_augmentation_what_its_teacher_says_of_the_clean_picture(teacher):
@@ -156,11 +163,8 @@ def test_games_of_a_test_are_never_collected():
 
 
 def test_a_stopped_student_ends_with_the_same_bytes_wherever_it_was_stopped(teacher, tmp_path, monkeypatch):
-    from dsacc.hardening import session
-
-    monkeypatch.setattr(session, "CHECKPOINT_EVERY", 5)
     monkeypatch.setattr("dsacc.hardening.work.LOG_EVERY", 4)
-    harden(teacher, Sides, **SMALL, out=tmp_path / "whole")
+    harden(teacher, Sides, **SMALL, checkpoint_every=5, out=tmp_path / "whole")
     agreed = fingerprint(tmp_path / "whole")
     assert [name for name in agreed if name.endswith(".safetensors")] == ["checkpoints/step-12/agent.safetensors"]
     for stop_at in (3, 65, 68, 69, 70, 100, 136, 139):  # in both collections, between updates, at checkpoints
@@ -172,9 +176,9 @@ def test_a_stopped_student_ends_with_the_same_bytes_wherever_it_was_stopped(teac
 
         monkeypatch.setattr(StopSignals, "check", check)
         with pytest.raises(Stopped):
-            harden(teacher, Sides, **SMALL, out=out)
+            harden(teacher, Sides, **SMALL, checkpoint_every=5, out=out)
         assert json.loads((out / "status.json").read_text())["state"] == "stopped"
-        harden(teacher, Sides, **SMALL, out=out)
+        harden(teacher, Sides, **SMALL, checkpoint_every=5, out=out)
         assert fingerprint(out) == agreed, stop_at
 
 

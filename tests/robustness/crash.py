@@ -1,13 +1,15 @@
-"""Kill training with `kill -9` at random moments, inside saves and during continuations; every run must end the same.
+"""Kill training and hardening with `kill -9` at random moments, inside saves and during continuations; every run must
+end the same.
 
     python tests/robustness/crash.py --kills 60        (also: make crash-test)
 
-For each agent one run is left alone. Others, with the same command, are killed several times, called again each time,
+For each job one run is left alone. Others, with the same command, are killed several times, called again each time,
 and compared with it by hash when they finish: weights, optimisers, replay, trainer, metrics. A kill counts as one
 inside a save only if it left a half-written file behind.
 """
 
 import argparse
+import functools
 import hashlib
 import os
 import random
@@ -20,7 +22,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-JOBS = [("Breakout", "dsac"), ("Breakout", "dsac-m"), ("Breakout", "dsac-v"), ("dsacc/Catch-v0", "dsac-m")]
+HARDEN = "harden"  # in place of an agent: a student of an agent that has not learned anything
+JOBS = [
+    ("Breakout", "dsac"),
+    ("Breakout", "dsac-m"),
+    ("dsacc/Catch-v0", HARDEN),
+    ("Breakout", "dsac-v"),
+    ("dsacc/Catch-v0", "dsac-m"),
+]
 SETTINGS = {
     "steps": 600,
     "random-steps": 80,
@@ -44,8 +53,20 @@ class Kill:
 
 
 def command(env: str, agent: str, out: Path) -> list[str]:
+    if agent == HARDEN:
+        options = ["--updates", "360", "--states", "500", "--checkpoint-every", "40", "--env", env]
+        return [sys.executable, "-m", "dsacc", "harden", teacher(env), "--out", str(out), *options]
     options = [word for name, value in SETTINGS.items() for word in (f"--{name}", str(value))]
     return [sys.executable, "-m", "dsacc", "train", env, "--agent", agent, "--out", str(out), *options]
+
+
+@functools.cache
+def teacher(env: str) -> str:
+    """The file of an agent as it is before its first step; the same in every process."""
+    from dsacc import DSAC
+
+    path = Path(tempfile.gettempdir()) / f"dsacc-crash-teacher-{os.getpid()}"
+    return str(DSAC(env, "mean", picture_filter="high-pass", hidden=32).save(path))
 
 
 def fingerprint(run: Path) -> dict[str, str]:
@@ -127,7 +148,7 @@ def main() -> int:
                 kills += len(done)
                 equal += len(done) if same else 0
                 hit += sum(k.hit_save for k in done)
-                continued += sum(k.moment == "a continuation" and "continues from step" in k.found for k in done)
+                continued += sum(k.moment == "a continuation" and "continues from" in k.found for k in done)
                 moments = ", ".join(k.moment + (" (half-written file left)" if k.hit_save else "") for k in done)
                 print(f"{'equal' if same else 'DIFFERENT'}: {job[0]} {job[1]}, killed {len(done)} times: {moments}")
                 if not same:

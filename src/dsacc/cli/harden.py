@@ -24,6 +24,8 @@ def add(commands: Commands) -> None:
     rounds = "rounds in which the student's own play gives half of the states; 0: all are the teacher's (default: 2)"
     parser.add_argument("--rounds", type=whole, help=rounds)
     parser.add_argument("--seed", type=whole, default=0, help="fixes everything random (default: 0)")
+    every = "updates between checkpoints (default: 1000)"
+    parser.add_argument("--checkpoint-every", type=whole, default=1_000, help=every)
     filters = "picture filter of the student (default: the agent's own; high-pass for agents of others)"
     parser.add_argument("--picture-filter", choices=["none", "high-pass"], help=filters)
     parser.add_argument("--values", action="store_true", help="scores of a function or an ONNX graph are values Q")
@@ -33,26 +35,29 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    at_least_one(args, "threads")
+    at_least_one(args, "threads", "checkpoint_every")
     from dsacc.hardening import harden
     from dsacc.hardening.work import Recipe
-    from dsacc.runs.folder import read_status
+    from dsacc.runs import Checkpoints, read_status
     from dsacc.system.memory import keep_freed_memory
 
     keep_freed_memory()
     given = {name: getattr(args, name) for name in ("updates", "states", "rounds") if getattr(args, name) is not None}
     updates = Recipe(tuple(args.augment), seed=args.seed, **given).updates  # reports mistakes before anything slow
     out = args.out or Path(f"{args.agent.rstrip('/').replace(':', '-')}-hardened")
-    before = read_status(out)
-    if before.get("state") == "finished":
+    before, saved = read_status(out), Checkpoints(out).newest()
+    finished = before.get("state") == "finished"
+    if finished:
         say(f"{out}: this student is finished")
+    elif saved is not None:
+        say(f"{out}: this student continues from update {saved.manifest.step:,} of {updates:,}")
     elif before:
-        say(f"{out}: this student continues from update {before.get('step', 0):,} of {updates:,}")
+        say(f"{out}: this student stopped before its first checkpoint; it starts again with the same seed")
     else:
         say(f"new student of {args.agent} in {out}: {updates:,} updates under {', '.join(args.augment)}")
-    asked = picked(args, "augment seed picture_filter values trust threads")
-    student = harden(args.agent, args.env, out=out, progress_bar=True, **given, **asked)
-    if before.get("state") != "finished":
+    asked = picked(args, "augment seed picture_filter values trust threads checkpoint_every")
+    harden(args.agent, args.env, out=out, progress_bar=True, **given, **asked)
+    if not finished:
         say(f"done: the student is in {out}")
     own = f" --env {args.env}" if args.env else ""
-    say(f"next: dsacc evaluate {args.agent} {out}{own}" if student.hardened else "")
+    say(f"next: dsacc evaluate {args.agent} {out}{own}{' --trust' if args.trust else ''}")

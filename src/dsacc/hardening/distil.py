@@ -26,6 +26,7 @@ from dsacc.system.text import size
 from dsacc.system.threads import using_threads
 
 Env = gym.Env[Any, Any]
+CHECKPOINT_EVERY = 1_000  # updates
 COPY_RATE, FRESH_RATE = 3e-4, 1e-3  # Adam's step size for a student that is a copy, and for one that begins anew
 
 
@@ -41,6 +42,7 @@ def harden(
     picture_filter: str | None = None,
     values: bool = False,
     out: str | Path | None = None,
+    checkpoint_every: int = CHECKPOINT_EVERY,
     trust: bool = False,
     threads: int = 1,
     progress_bar: bool = False,
@@ -57,9 +59,12 @@ def harden(
     - `picture_filter`: of the student. By default that of the agent if it is ours, else "high-pass". A student with
       another filter than its teacher begins with fresh weights, otherwise one of ours begins as a copy.
     - `values`: the scores that a function or an ONNX graph returns are values Q, not logits.
-    - `out`: a run folder for the student. The same call continues it after a stop, and ends with the same bytes.
+    - `out`: a run folder for the student. The same call continues it after a stop, and ends with the same bytes. It is
+      saved every `checkpoint_every` updates.
     - `threads`: of torch.
     """
+    if isinstance(checkpoint_every, bool) or not isinstance(checkpoint_every, int) or checkpoint_every < 1:
+        raise ConfigError(f"checkpoint_every must be a whole number of at least 1, not {checkpoint_every!r}")
     recipe = Recipe((augment,) if isinstance(augment, str) else tuple(augment), updates, states, rounds, seed)
     player = as_player(agent, env=env, trust=trust)
     source = env if env is not None else player.env
@@ -82,7 +87,7 @@ def harden(
         return DSAC.from_file(read_latest(folder.path))
     with using_threads(threads):
         work = Work(model, teacher, make, recipe, COPY_RATE if copied else FRESH_RATE)
-        session = Unsaved() if folder is None else HardenSession(folder, work)
+        session = Unsaved() if folder is None else HardenSession(folder, work, checkpoint_every)
         with session, closing(_watcher(work, progress_bar)) as watch:
             for row in work.steps(session.pause):
                 if row is not None:
@@ -112,6 +117,7 @@ def _student(teacher: Teacher, env: Env, picture_filter: str | None, recipe: Rec
         return DSAC.from_file(replace(own.to_file(), hardened=hardened)), True
     if own is not None:
         settings: dict[str, Any] = {**vars(own.config), "picture_filter": picture_filter}
+        settings.pop("env")
         begun = DSAC(env, preset="classic", **settings)  # the preset changes nothing: every setting is given
     else:
         preset, settings = default_preset(pictures=True), {"picture_filter": picture_filter or "high-pass"}

@@ -7,7 +7,6 @@ from dsacc.runs.session import FolderSession
 from dsacc.system.packing import flatten, pack_arrays, unflatten, unpack_arrays
 
 FORMAT = 1  # of hardening.safetensors
-CHECKPOINT_EVERY = 1_000  # updates
 
 
 class HardenSession(FolderSession):
@@ -16,8 +15,8 @@ class HardenSession(FolderSession):
     The finished folder holds the student alone: states take much space and can be collected again.
     """
 
-    def __init__(self, folder: RunFolder, work: Work) -> None:
-        super().__init__(folder, work.model.to_file, CHECKPOINT_EVERY, str(work.model.learner.device))
+    def __init__(self, folder: RunFolder, work: Work, every: int) -> None:
+        super().__init__(folder, work.model.to_file, every, str(work.model.learner.device))
         self.work = work
         self._segments: list[Entry] = []
 

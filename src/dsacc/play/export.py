@@ -22,7 +22,7 @@ from dsacc.dsac import DSAC
 from dsacc.envs import Observations
 from dsacc.envs.filters import FLAT, FLOOR, REACH, window
 from dsacc.errors import ModelError, first_line
-from dsacc.play.adapters import OnnxPlayer
+from dsacc.play.adapters import OnnxPlayer, OwnPlayer
 from dsacc.play.adapters.base import need
 from dsacc.system.files import write_atomically
 from dsacc.system.types import Array
@@ -86,7 +86,10 @@ def _graph(model: DSAC, example: Tensor) -> bytes:
         torch.onnx.export(_Policy(model), (example,), file, dynamo=False, opset_version=OPSET, **names)
     graph = onnx.load_model_from_string(buffer.getvalue())
     c = model.config
-    notes = {"dsacc": __version__, "agent": c.agent, "env": c.env, "seed": str(c.seed), "step": str(model.step)}
+    player = OwnPlayer(model)
+    notes = {"dsacc": __version__, "agent": player.agent, "env": c.env, "step": str(model.step)}
+    notes |= {"seed": "" if player.train_seed is None else str(player.train_seed)}
+    notes |= {"augmented": " ".join(player.augmented)}
     onnx.helper.set_model_props(graph, notes)
     try:
         onnx.checker.check_model(graph, full_check=True)

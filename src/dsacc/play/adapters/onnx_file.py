@@ -48,6 +48,7 @@ class OnnxPlayer(Player):
         notes = self._session.get_modelmeta().custom_metadata_map
         notes = notes if "dsacc" in notes else {}  # only `dsacc export` is known to write these
         self.env = notes.get("env")
+        self.augmented = tuple(notes.get("augmented", "").split())
         self.train_seed, self.step = _whole(notes.get("seed")), _whole(notes.get("step"))
 
     def check_fits(self, env: gym.Env[Any, Any]) -> None:
