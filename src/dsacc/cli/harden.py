@@ -47,17 +47,14 @@ def run(args: argparse.Namespace) -> None:
     out = args.out or Path(f"{args.agent.rstrip('/').replace(':', '-')}-hardened")
     before, saved = read_status(out), Checkpoints(out).newest()
     finished = before.get("state") == "finished"
-    if finished:
-        say(f"{out}: this student is finished")
-    elif saved is not None:
+    if saved is not None and not finished:
         say(f"{out}: this student continues from update {saved.manifest.step:,} of {updates:,}")
-    elif before:
+    elif before and not finished:
         say(f"{out}: this student stopped before its first checkpoint; it starts again with the same seed")
-    else:
+    elif not finished:
         say(f"new student of {args.agent} in {out}: {updates:,} updates under {', '.join(args.augment)}")
     asked = picked(args, "augment seed picture_filter values trust threads checkpoint_every")
     harden(args.agent, args.env, out=out, progress_bar=True, **given, **asked)
-    if not finished:
-        say(f"done: the student is in {out}")
+    say(f"{out}: this student is finished" if finished else f"done: the student is in {out}")
     own = f" --env {args.env}" if args.env else ""
     say(f"next: dsacc evaluate {args.agent} {out}{own}{' --trust' if args.trust else ''}")
