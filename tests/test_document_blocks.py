@@ -33,6 +33,7 @@ from dsacc.experiments.grids import load_plan
 SHELL = ("sh", "bash", "console")
 STEPS = 300  # at most, where a block is short
 SHORT = {
+    "harden": ["--updates", "8", "--states", "64", "--rounds", "0"],
     "train": ["--steps", str(STEPS)],
     "evaluate": ["--episodes", "1"],
     "watch": ["--max-steps", "12"],
@@ -170,11 +171,12 @@ def _few(learn: Callable[..., DSAC]) -> Callable[..., DSAC]:
 
 def run_document(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Run every block, and tell of each how it was done."""
-    from dsacc.shifts import kinds
+    from dsacc.shifts import augmentations, kinds
 
     programs, learn, namespace = _programs(folder / ".programs"), DSAC.learn, {"__name__": "__main__"}
     monkeypatch.chdir(folder)
     monkeypatch.setattr(kinds, "_KINDS", dict(kinds._KINDS))  # a block may register one
+    monkeypatch.setattr(augmentations, "_AUGMENTATIONS", dict(augmentations._AUGMENTATIONS))
     for block in blocks(path):
         mark = read_mark(block.mark)
         for name in mark.given:

@@ -40,6 +40,7 @@ def harden(
     rounds: int = ROUNDS,
     seed: int = 0,
     picture_filter: str | None = None,
+    fresh: bool = False,
     values: bool = False,
     out: str | Path | None = None,
     checkpoint_every: int = CHECKPOINT_EVERY,
@@ -56,8 +57,8 @@ def harden(
     - `states`: how many are collected. With `rounds`, half of them come from the student's own play under augmentation,
       collected in so many rounds; the others from the teacher's play.
     - `seed` fixes everything random.
-    - `picture_filter`: of the student. By default that of the agent if it is ours, else "high-pass". A student with
-      another filter than its teacher begins with fresh weights, otherwise one of ours begins as a copy.
+    - `picture_filter`: of the student. By default that of the agent if it is ours, else "high-pass".
+    - `fresh`: begin with new weights. Otherwise a student of ours with its teacher's filter begins as a copy.
     - `values`: the scores that a function or an ONNX graph returns are values Q, not logits.
     - `out`: a run folder for the student. The same call continues it after a stop, and ends with the same bytes. It is
       saved every `checkpoint_every` updates.
@@ -80,7 +81,7 @@ def harden(
         if not observations.is_image:
             raise ConfigError(f"{env_name(first)} shows no pictures: augmentations are made for pictures of uint8")
         teacher = Teacher(player, actions, values)
-        model, copied = _student(teacher, first, picture_filter, recipe)
+        model, copied = _student(teacher, first, picture_filter, fresh, recipe)
     _require_memory(recipe.states, observations)
     folder = None if out is None else RunFolder(out, model.config, recipe.updates, model.hardened)
     if folder is not None and folder.found == "finished":
@@ -99,7 +100,7 @@ def harden(
     return model
 
 
-def _student(teacher: Teacher, env: Env, picture_filter: str | None, recipe: Recipe) -> tuple[DSAC, bool]:
+def _student(teacher: Teacher, env: Env, picture_filter: str | None, fresh: bool, recipe: Recipe) -> tuple[DSAC, bool]:
     """The student before its first update, and whether it is a copy of its teacher."""
     player, own = teacher.player, teacher.model
     kinds = tuple(dict.fromkeys((*getattr(player, "augmented", ()), *resolve(recipe.augment))))
@@ -113,14 +114,16 @@ def _student(teacher: Teacher, env: Env, picture_filter: str | None, recipe: Rec
         "kinds": list(kinds),
         **{name: list(value) if isinstance(value, tuple) else value for name, value in vars(recipe).items()},
     }
-    if own is not None and picture_filter in (None, own.config.picture_filter):
+    picture_filter = picture_filter or ("high-pass" if own is None else own.config.picture_filter)
+    hardened["fresh"] = fresh or own is None or picture_filter != own.config.picture_filter
+    if own is not None and not hardened["fresh"]:
         return DSAC.from_file(replace(own.to_file(), hardened=hardened)), True
     if own is not None:
         settings: dict[str, Any] = {**vars(own.config), "picture_filter": picture_filter}
         settings.pop("env")
         begun = DSAC(env, preset="classic", **settings)  # the preset changes nothing: every setting is given
     else:
-        preset, settings = default_preset(pictures=True), {"picture_filter": picture_filter or "high-pass"}
+        preset, settings = default_preset(pictures=True), {"picture_filter": picture_filter}
         begun = DSAC(env, preset=preset, seed=player.train_seed or 0, **settings)
     return DSAC.from_file(replace(begun.to_file(), step=player.step or 0, hardened=hardened)), False
 
