@@ -12,7 +12,8 @@ from rich.console import Console
 from dsacc.cli import main
 from dsacc.dsac import DSAC
 from dsacc.experiments.plan import Plan, Run, write_plan
-from dsacc.experiments.status import Standing, as_table, read_standings
+from dsacc.experiments.status import Standing, read_standings
+from dsacc.experiments.status_table import as_table
 from dsacc.runs.lock import STALE, RunLock
 from dsacc.system.text import duration
 

@@ -15,8 +15,9 @@ from dsacc.experiments.backends.local import Local
 from dsacc.experiments.driver import run_experiment
 from dsacc.experiments.grids import load_plan
 from dsacc.experiments.plan import Plan
-from dsacc.experiments.status import as_table, read_standings
-from dsacc.experiments.task import run_folder
+from dsacc.experiments.status import read_standings
+from dsacc.experiments.status_table import as_table
+from dsacc.experiments.task import folder_of
 from dsacc.system.text import listed, readable
 from dsacc.views.report import write_report
 
@@ -35,7 +36,7 @@ def run_demo(out: Path, plan: Plan | None = None, console: Console | None = None
     backend = Local(workers=len(plan.runs))
     rows = run_experiment(plan, out, backend, say, console, watch=_progress(plan, out, console))
     say(f"The best possible mean is {BEST_SCORE:g}; a player that does not look gets {RANDOM_SCORE:.2f}.")
-    runs = {run.agent: run_folder(out, run) for run in plan.runs}
+    runs = {run.agent: folder_of(out, run) for run in plan.runs}
     say(f"Learning curves: {draw_curves(runs, first.env, out / 'curves.png')}")
     say(f"Runs: {', '.join(map(str, runs.values()))}")
     say(f"Report: {write_report(out)}, one page that opens in any browser")
