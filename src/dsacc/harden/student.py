@@ -77,8 +77,7 @@ class Student:
         for name, array in moments.items():
             index, _, key = name.partition(".")
             value = torch.from_numpy(array.copy())
-            parameter = self.parameters[int(index)]
-            state.setdefault(int(index), {})[key] = (
-                value if value.dim() == 0 else torch.empty_like(parameter).copy_(value)
-            )
+            like = torch.empty_like(self.parameters[int(index)])
+            # A file has no scalars: they come back with one dimension.
+            state.setdefault(int(index), {})[key] = value.reshape(()) if key == "step" else like.copy_(value)
         self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
