@@ -233,7 +233,7 @@ def test_labels_and_variants_reach_the_rows_the_table_and_the_report(tmp_path, c
     assert "hardened (x)" in capsys.readouterr().out
     run, student = read_study(out).runs
     assert student.name == plan.runs[0].students[0].name
-    assert (run.game, run.seed, run.steps) == (student.game, student.seed, student.steps) == ("Catch-v0", 0, 100)
+    assert (run.game, run.seed, run.steps) == (student.game, student.seed, student.steps) == ("dsacc/Catch-v0", 0, 100)
     assert student.agent.startswith("dsac-m, quiet")
     assert [len(x.rows) for x in (run, student)] == [2, 2]
     assert (student.update, student.updates, student.teacher) == (8, 8, run.name)
