@@ -103,11 +103,8 @@ def telling_ball(tests: Sequence[Row | None]) -> tuple[int, str]:
     *others, last = [test.returns for test in tests if test is not None]
     for i, score in enumerate(last):
         if score > 0 and all(other[i] < 0 for other in others):
-            return (
-                i,
-                f"Ball {i + 1} of the test: the first that only the last agent catches. Ball and fog are the same for all.",
-            )
-    return 0, "Ball 1 of the test. Ball and fog are the same for all."
+            return i, f"Ball {i + 1} of the test, the first that only the last agent catches. {SAME}"
+    return 0, f"Ball 1 of the test. {SAME}"
 
 
 def _film(agent: Tested, number: int) -> list[Array]:
