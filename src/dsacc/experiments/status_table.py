@@ -30,10 +30,8 @@ def as_table(standings: Sequence[Standing], title: str) -> Table:
     """One row per run, and beneath it one per student."""
     counts = Counter(s.state for s in standings)
     shown = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
-    notes = ["A student counts updates in place of steps."] if any(s.updates for s in standings) else []
-    notes += [f"{s.run}: {s.error}" for s in standings if s.error]
-    caption = escape("\n".join(notes)) or None
-    table = Table(title=f"{escape(title)}\n{shown}", caption=caption, title_justify="left", caption_justify="left")
+    errors = escape("\n".join(f"{s.run}: {s.error}" for s in standings if s.error)) or None
+    table = Table(title=f"{escape(title)}\n{shown}", caption=errors, title_justify="left", caption_justify="left")
     table.box, table.pad_edge, table.padding = SIMPLE_HEAD, False, (0, 1, 0, 0)
     totals = {s.steps for s in standings if s.updates is None}
     shared = totals.pop() if len(totals) == 1 else None  # then only the heading shows it: eighty columns are few
@@ -53,9 +51,10 @@ def as_table(standings: Sequence[Standing], title: str) -> Table:
 
 
 def _progress(s: Standing, shared: int | None) -> str:
-    """Steps, or updates of a student; with those asked for, unless they are in the heading."""
+    """Steps, and those asked for unless they are in the heading. Of a student the share of its updates: it has other
+    units, and eighty columns are few."""
     if s.update is not None:
-        return f"{s.update:,}" if s.updates is None else f"{s.update:,}/{s.updates:,}"
+        return f"{100 * s.update // s.updates} %" if s.updates else ""
     return f"{s.step:,}" if s.steps is None or shared is not None else f"{s.step:,}/{s.steps:,}"
 
 
