@@ -77,7 +77,6 @@ class Student:
         for name, array in moments.items():
             index, _, key = name.partition(".")
             value = torch.from_numpy(array.copy())
-            like = torch.empty_like(self.parameters[int(index)])
-            # A file has no scalars: they come back with one dimension.
-            state.setdefault(int(index), {})[key] = value.reshape(()) if key == "step" else like.copy_(value)
+            moment = value.reshape(()) if key == "step" else torch.empty_like(self.parameters[int(index)]).copy_(value)
+            state.setdefault(int(index), {})[key] = moment
         self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
