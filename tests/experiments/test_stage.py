@@ -238,6 +238,10 @@ def test_labels_and_variants_reach_the_rows_the_table_and_the_report(tmp_path, c
     assert student.agent.startswith("dsac-m, quiet")
     assert [len(x.rows) for x in (run, student)] == [2, 2]
     assert (student.update, student.updates, student.teacher) == (8, 8, run.name)
+    other = plan_of((tmp_path / "grid.toml").read_text().replace('"x"', '"y"'), tmp_path)
+    assert other.runs[0].students[0].name == student.name
+    rows = run_experiment(other, out, Here(), quiet)
+    assert {row.agent for row in rows} == {"dsac-m", "dsac-m, hardened (y)"}
 
 
 def test_a_student_that_fails_is_named_and_its_run_stays_finished(tmp_path, capsys):

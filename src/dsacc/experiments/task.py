@@ -49,7 +49,7 @@ class TaskFile:
         attempts = (before if isinstance(before, int) else 0) + 1
         here = {"host": socket.gethostname(), "pid": os.getpid(), "began": round(time.time(), 1)}  # unix seconds
         asked: dict[str, Any] = {"steps": run.steps, "tests": tests.key}
-        asked |= {"students": [student.name for student in run.students]} if run.students else {}
+        asked |= {"students": [student.agent for student in run.students]} if run.students else {}
         self._write({"state": "training", "error": None, "attempts": attempts, **here, "ended": None, **asked})
 
     def set(self, state: str, error: str | None = None, student: Student | None = None) -> None:
@@ -80,8 +80,8 @@ def is_done(run: Run, tests: Tests, out: Path) -> bool:
     said = TaskFile(out, run.name).read()
     if (said.get("state"), said.get("steps"), said.get("tests")) != ("done", run.steps, tests.key):
         return False
-    if said.get("students", []) != [student.name for student in run.students]:
-        return False
+    if said.get("students", []) != [student.agent for student in run.students]:
+        return False  # a student with another label is tested again: rows have the name of their agent
     return all(_is_tested(folder_of(out, what)) for what in run.family)
 
 
