@@ -44,8 +44,7 @@ def test_the_demo_trains_tests_and_says_where_the_results_are(tmp_path, capsys):
     said = capsys.readouterr().out
     for agent, progress in (("dsac", "step 160/160"), ("dsac-m", "step 160/160"), ("dsac-m, hardened", "update 8/8")):
         assert f"{agent:16} {progress}" in said
-    assert "Then hardening dsac-m: a student learns to do the same under disturbed pictures." in said
-    assert "None of them shows snow or rain or fog." in said
+    assert "Then hardening dsac-m: a student learns to do the same from disturbed pictures" in said
     (line,) = [line for line in said.splitlines() if line.strip().startswith("dsac-m, hardened") and "unseen" in line]
     assert line.count("unseen") == 3
     assert f"results: {out / 'results.json'}" in said

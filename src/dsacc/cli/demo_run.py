@@ -37,8 +37,9 @@ def run_demo(out: Path, plan: Plan | None = None, console: Console | None = None
     rows = run_experiment(plan, out, backend, say, nowhere, watch=_progress(plan, out, console))
     agents = [_tested(what, rows, out) for run in plan.runs for what in run.family]
     console.print(score_table(agents, plan.tests.episodes))
-    say(f"The best score is {BEST_SCORE:g}, for a player that catches every ball; one that does not look gets about")
-    say(f"{RANDOM_SCORE:.2f}. unseen: the agent met nothing that looks like this weather before its test.")
+    say(f"{BEST_SCORE:g} is the best score: every ball is caught. A player that does not look gets {RANDOM_SCORE:.2f}.")
+    if any(row.exposure == "unseen" for row in rows):
+        say("unseen: before its test, the agent met nothing that looks like this weather.")
     say(f"One seed each, so this does not say which of {listed([run.agent for run in plan.runs])} is better.")
     say(f"The agents in fog: {draw_in_fog(agents, out / 'fog.png')}")
     runs = {run.agent: folder_of(out, run) for run in plan.runs}
@@ -57,9 +58,8 @@ def _announcement(plan: Plan) -> list[str]:
     taught = listed([run.agent for run in plan.runs if run.harden])
     return [
         f"Training {listed(agents)} to catch a falling ball, from pictures: {first.steps:,} steps each, side by side.",
-        f"Then hardening {taught}: a student learns to do the same under disturbed pictures. None of them shows "
-        f"{' or '.join(weather)}.",
-        f"Each agent is tested with {tests.episodes} balls on clean pictures and as many in {listed(weather)}.",
+        f"Then hardening {taught}: a student learns to do the same from disturbed pictures, none of them with weather.",
+        f"Each agent is tested on {tests.episodes} balls with clean pictures, and on as many in {listed(weather)}.",
     ]
 
 
