@@ -20,6 +20,7 @@ from dsacc.experiments.plan import Plan, Run, Student
 from dsacc.experiments.status import Standing, read_standings
 from dsacc.experiments.status_table import as_table
 from dsacc.experiments.task import folder_of
+from dsacc.shifts import exposure, resolve
 from dsacc.system.text import listed, readable
 from dsacc.views.report import write_report
 
@@ -56,9 +57,12 @@ def _announcement(plan: Plan) -> list[str]:
     first, tests = plan.runs[0], plan.tests
     agents, weather = [run.agent for run in plan.runs], [shift for shift in tests.shifts if shift != "id"]
     taught = listed([run.agent for run in plan.runs if run.harden])
+    kinds = resolve([kind for run in plan.runs for stage in run.harden for kind in stage.augment])
+    unseen = all(exposure(shift, kinds) == "unseen" for shift in weather)
     return [
         f"Training {listed(agents)} to catch a falling ball, from pictures: {first.steps:,} steps each, side by side.",
-        f"Then hardening {taught}: a student learns to do the same from disturbed pictures, none of them with weather.",
+        f"Then hardening {taught}: a student learns to do the same from disturbed pictures"
+        + (", none of them with weather." if unseen else "."),
         f"Each agent is tested on {tests.episodes} balls with clean pictures, and on as many in {listed(weather)}.",
     ]
 
