@@ -88,7 +88,7 @@ class _Page:
         self.figure.text(left / self.width, 1 - 0.31 / self.height, text, **look)
 
     def foot(self, left: float, text: str) -> None:
-        self.figure.text(left / self.width, 0.26 / self.height, text, color=GREY, fontsize=11.5, va="center")
+        self.figure.text(left / self.width, 0.26 / self.height, text, color=GREY, fontsize=12.5, va="center")
 
     def save(self, path: Path) -> Path:
         self.figure.savefig(path, dpi=110, facecolor="white")
@@ -134,7 +134,7 @@ def _name(axis: Any, agent: Tested) -> None:
     title, _, rest = display_name(agent.title).partition(", ")
     axis.text(0, 0.86, title, fontsize=17, fontweight="bold", color=INK, va="center")
     axis.text(0, 0.62, rest, fontsize=17, fontweight="bold", color=CAUGHT, va="center")
-    axis.text(0, 0.45 if rest else 0.68, agent.about, fontsize=12, color=GREY, va="top", linespacing=1.35)
+    axis.text(0, 0.45 if rest else 0.68, agent.about, fontsize=13, color=GREY, va="top", linespacing=1.35)
 
 
 def _frame(axis: Any, picture: Array, caught: bool | None) -> None:
