@@ -75,8 +75,8 @@ def _tested(what: Run | Student, rows: Sequence[Row], out: Path) -> Tested:
 def _about(what: Run | Student, rows: Sequence[Row]) -> str:
     """A few words on how an agent was made, in two short lines."""
     if isinstance(what, Student):
-        met = next((row.exposure for row in rows if row.shift == "fog"), None)
-        return f"with dsacc harden;\nfog: {met or 'not tested'}"
+        met = list(dict.fromkeys(row.exposure for row in rows if row.exposure))
+        return f"with dsacc harden;\nweather: {', '.join(met)}"
     return "trained on\nclean pictures" + ("" if what.config.constraint is None else ",\nconstrained")
 
 
