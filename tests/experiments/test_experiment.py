@@ -1,27 +1,25 @@
 """Experiments as a user runs them: nothing is repeated, one failure stops no other run, and a kill loses nothing."""
 
 import dataclasses
-import hashlib
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
+from helpers.experiments import Here, contents, plan_of, times, wait_until
 from helpers.grids import tiny_grid
 
 from dsacc.cli import main
 from dsacc.errors import ConfigError, DsaccError
 from dsacc.experiments.backends import local
-from dsacc.experiments.backends.base import Backend, Ending
 from dsacc.experiments.driver import run_experiment
 from dsacc.experiments.estimate import kind_of
 from dsacc.experiments.grids import Overrides, load_plan
-from dsacc.experiments.plan import Plan, Run, read_plan, write_plan
+from dsacc.experiments.plan import Run, read_plan, write_plan
 from dsacc.experiments.task import TaskFile, is_done, perform
 
 HERE = Path(__file__).parents[1]
@@ -31,38 +29,6 @@ GRID = tiny_grid(["dsac", "dsac-m"], 60)
 @pytest.fixture(autouse=True)
 def _probes_can_be_imported(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]))
-
-
-class Here(Backend):
-    """A backend without processes."""
-
-    pause = 0.0
-
-    def submit(self, attempt):
-        perform(attempt.run, attempt.tests, attempt.out)
-        return attempt.name
-
-    def poll(self, running):
-        return {name: Ending(None, "here") for name in running}
-
-    def cancel(self, running):
-        pass
-
-
-def plan_of(text: str, folder: Path) -> Plan:
-    path = folder / "grid.toml"
-    path.write_text(text)
-    return load_plan(path)
-
-
-def contents(folder: Path, *, but: tuple[str, ...] = ("timing.jsonl", "lock")) -> dict[str, str]:
-    """Every file and its hash, but not files with wall-clock times or process ids."""
-    files = (p for p in folder.rglob("*") if p.is_file() and p.name not in but)
-    return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(files)}
-
-
-def times(folder: Path) -> dict[str, int]:
-    return {str(p): p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file()}
 
 
 def test_a_task_performed_twice_does_nothing_the_second_time(tmp_path):
@@ -188,14 +154,6 @@ def test_a_killed_driver_leaves_no_process_and_the_next_one_ends_like_an_undistu
         assert a == b
     assert (torn / "results.json").read_bytes() == (whole / "results.json").read_bytes()
     assert rows
-
-
-def wait_until(condition, process, seconds: float = 180) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert process.poll() is None, "it ended too early"
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def test_a_stopped_driver_saves_its_runs_and_says_so(tmp_path):

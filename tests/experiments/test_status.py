@@ -11,8 +11,9 @@ from rich.console import Console
 
 from dsacc.cli import main
 from dsacc.dsac import DSAC
-from dsacc.experiments.plan import Plan, Run, write_plan
-from dsacc.experiments.status import Standing, as_table, read_standings
+from dsacc.experiments.plan import Plan, Run, Stage, write_plan
+from dsacc.experiments.status import Standing, read_standings
+from dsacc.experiments.status_table import as_table, watch
 from dsacc.runs.lock import STALE, RunLock
 from dsacc.system.text import duration
 
@@ -96,6 +97,90 @@ def test_failed_stopped_and_finished_runs_say_so(out):
     assert read_standings(out)[0].state == "finished"
     task(out, state="done", steps=500)
     assert read_standings(out)[0].state == "waiting"
+
+
+# --- students ---
+
+STAGES = (Stage(("generic",), 400, 64, 1), Stage(("near",), 500, 64, 1, label="near"))
+TAUGHT = Run("dsacc/Catch-v0", "dsac", 0, 1_000, "efficient", harden=STAGES)
+FIRST, SECOND = TAUGHT.students
+
+
+@pytest.fixture
+def hardening(tmp_path):
+    """An experiment whose run is trained and whose first student is at update 100."""
+    write_plan(Plan("x", (TAUGHT,)), tmp_path)
+    runs = tmp_path / "runs"
+    put(runs / TAUGHT.name / "status.json", {"state": "finished", "step": 1_000, "steps": 1_000})
+    put(runs / FIRST.name / "status.json", {"state": "running", "step": 100, "steps": 400})
+    put(runs / FIRST.name / "timing.jsonl", '{"step": 100, "steps_per_second": 30}\n')
+    return tmp_path
+
+
+def turn(out, state, student=None, **said) -> list[str]:
+    """The states of the run and its students when the task says this."""
+    here = {"state": state, "host": socket.gethostname(), "pid": os.getpid(), "steps": 1_000, "student": student}
+    put(out / "tasks" / f"{TAUGHT.name}.json", {**here, **said})
+    return [s.state for s in read_standings(out)]
+
+
+def test_a_student_says_how_far_it_is_and_the_next_one_waits(hardening):
+    with RunLock.acquire(hardening / "runs" / FIRST.name):
+        assert turn(hardening, "hardening", FIRST.name) == ["finished", "hardening", "waiting"]
+        run, first, second = read_standings(hardening)
+    assert (run.step, run.steps, run.update, run.teacher) == (1_000, 1_000, None, None)
+    assert (first.update, first.updates, first.steps_per_second, first.seconds_left) == (100, 400, 30.0, 10.0)
+    assert (first.step, first.steps, first.teacher, first.title) == (1_000, 1_000, TAUGHT.name, "hardened")
+    assert (second.update, second.updates, second.step, second.title) == (0, 500, 0, "hardened (near)")
+
+
+def test_the_state_of_a_task_is_that_of_the_student_whose_turn_it_is(hardening):
+    out = hardening
+    assert turn(out, "testing") == ["testing", "waiting", "waiting"]
+    assert turn(out, "hardening", FIRST.name, pid=2**30) == ["finished", "lost", "waiting"]
+    assert turn(out, "stopped", FIRST.name) == ["finished", "stopped", "waiting"]
+    put(out / "runs" / FIRST.name / "status.json", {"state": "finished", "step": 400, "steps": 400})
+    assert turn(out, "testing", FIRST.name) == ["finished", "testing", "waiting"]
+    assert turn(out, "hardening", SECOND.name) == ["finished", "finished", "hardening"]
+    assert turn(out, "failed", SECOND.name, error="it broke") == ["finished", "finished", "failed"]
+    assert [s.error for s in read_standings(out)] == [None, None, "it broke"]
+    put(out / "runs" / SECOND.name / "status.json", {"state": "finished", "step": 500, "steps": 500})
+    assert turn(out, "done", SECOND.name) == ["finished"] * 3
+
+
+def test_the_table_has_students_beneath_their_run_and_fits_into_eighty_columns(hardening, capsys):
+    with RunLock.acquire(hardening / "runs" / FIRST.name):
+        turn(hardening, "hardening", FIRST.name)
+        lines = shown(*read_standings(hardening))
+    assert "1 waiting, 1 hardening, 1 finished" in lines[1]
+    assert [line.split()[:3] for line in lines[-3:]] == [
+        ["dsacc-Catch-v0-dsac-s0", "1,000", "finished"],
+        ["hardened", "25", "%"],
+        ["hardened", "(near)", "0"],
+    ]
+    assert main(["status", str(hardening), "--json"]) == 0
+    assert [s["updates"] for s in json.loads(capsys.readouterr().out)] == [None, 400, 500]
+
+
+def test_a_live_table_ends_when_the_rest_of_a_task_will_not_be_done(hardening):
+    assert turn(hardening, "failed", FIRST.name) == ["finished", "failed", "waiting"]
+    watch(hardening, Console(file=io.StringIO(), force_terminal=True), once=False)  # or it would never return
+
+
+@pytest.mark.parametrize("students", [3, [1, {}], [{"name": "x", "updates": "y", "label": 5}]])
+def test_damaged_students_of_a_plan_never_stop_it(students, hardening):
+    plan = json.loads((hardening / "plan.json").read_text())
+    plan["runs"][0]["harden"] = students
+    put(hardening / "plan.json", plan)
+    assert turn(hardening, "hardening", {"no": "name"})[0] == "hardening"
+
+
+def test_a_student_by_itself_says_that_it_is_hardened(tmp_path):
+    put(tmp_path / "a" / "config.json", {"hardened": {"updates": 400}})
+    put(tmp_path / "a" / "status.json", {"state": "running", "step": 100, "steps": 400})
+    with RunLock.acquire(tmp_path / "a"):
+        (standing,) = read_standings(tmp_path)
+    assert (standing.state, standing.update, standing.updates, standing.steps) == ("hardening", 100, 400, None)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "demo",
         help="the whole job on a built-in game, in a few minutes",
-        description="Train DSAC and DSAC-M on the built-in game Catch, test both clean and in bad weather, and write a "
-        "report. The same command again continues.",
+        description="Train DSAC and DSAC-M on the built-in game Catch, harden DSAC-M, test all three clean and in bad "
+        "weather, and write a picture and a report. The same command again continues.",
     )
     parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the results (default: demo)")
 

@@ -17,7 +17,8 @@ def add(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> None:
     from rich.console import Console
 
-    from dsacc.experiments.status import as_json, read_standings, watch
+    from dsacc.experiments.status import read_standings
+    from dsacc.experiments.status_table import as_json, watch
 
     if args.json:
         print(as_json(read_standings(args.folder)))

@@ -13,9 +13,9 @@ from dsacc.analysis.formats import render
 from dsacc.analysis.rows import Row, final_rows
 from dsacc.errors import ConfigError, DsaccError, RunError
 from dsacc.experiments.backends.base import Backend
-from dsacc.experiments.plan import Plan, Run, Tests, read_plan, why_not_grown, write_plan
+from dsacc.experiments.plan import Plan, Run, Student, Tests, read_plan, why_not_grown, write_plan
 from dsacc.experiments.scheduler import Outcome, execute
-from dsacc.experiments.task import is_done, run_folder
+from dsacc.experiments.task import folder_of, is_done
 from dsacc.play.store import read_rows
 from dsacc.runs.lock import HEARTBEAT, RunLock
 from dsacc.system.files import write_atomically
@@ -32,7 +32,8 @@ def run_experiment(
     retries: int = 1,
     watch: AbstractContextManager[Callable[[], None]] | None = None,
 ) -> list[Row]:
-    """Perform what is not done yet, collect the rows into OUT/results.json and print the table.
+    """Perform what is not done yet, collect the rows into OUT/results.json and print the table. Each run is trained and
+    tested, and then its students are.
 
     A run that fails is tried `retries` times more. `watch` is open while runs are performed; what it gives is called
     many times per minute, to show progress. Raises a DsaccError if runs failed, after the others are finished and each
@@ -84,26 +85,36 @@ def check_folder(plan: Plan, out: Path) -> None:
         return
     if change := why_not_grown(read_plan(out), plan):
         raise RunError(
-            f"{out} holds another experiment ({change}); it may only grow in runs, steps and tests, so choose another "
-            "--out"
+            f"{out} holds another experiment ({change}); it may only grow in runs, steps, students and tests, so "
+            "choose another --out"
         )
 
 
 def collect(plan: Plan, out: Path) -> list[Row]:
-    """The rows of all runs that are done, in the plan's order, each with its run's name and its variant."""
-    rows: list[Row] = []
-    for run in plan.runs:
-        if is_done(run, plan.tests, out):
-            found = read_rows(run_folder(out, run) / "evaluations")
-            for row in [row for row in found if _asked(row, run, plan.tests)]:
-                # As many episodes as the plan asks for: somebody may have played more of one run since.
-                returns, lengths = row.returns[: plan.tests.episodes], row.lengths[: plan.tests.episodes]
-                rows.append(replace(row, returns=returns, lengths=lengths, run=run.name, variant=run.label))
-    return rows
+    """The rows of all runs that are done and of their students, in the plan's order, each with the name of its folder
+    and with the run's variant."""
+    done = [run for run in plan.runs if is_done(run, plan.tests, out)]
+    return [row for run in done for what in run.family for row in _tested(what, run, plan.tests, out)]
+
+
+def _tested(what: Run | Student, run: Run, tests: Tests, out: Path) -> list[Row]:
+    """The rows that the plan asks for. Others may have tested the agent in other ways since, or for more episodes."""
+    found = read_rows(folder_of(out, what) / "evaluations")
+    return [
+        replace(
+            row,
+            returns=row.returns[: tests.episodes],
+            lengths=row.lengths[: tests.episodes],
+            run=what.name,
+            variant=run.label,
+        )
+        for row in found
+        if _asked(row, run, tests) and (what is run or row.agent == what.agent)
+    ]
 
 
 def _asked(row: Row, run: Run, tests: Tests) -> bool:
-    """Is it one of the plan's? Others may have tested the run in other ways since."""
+    """Whether it is one of the plan's tests of a run, or of its student, which has as many steps."""
     return (
         row.shift in tests.shifts
         and row.policy in tests.policy
@@ -116,11 +127,12 @@ def _asked(row: Row, run: Run, tests: Tests) -> bool:
 
 
 def print_results(plan: Plan, rows: list[Row], console: Console | None = None) -> None:
-    """The table of the final agents; a variant counts as an agent of its own."""
+    """The table of the final agents; a variant counts as an agent of its own, and so does a student."""
     final = []
     for run in plan.runs:
-        tested = final_rows([row for row in rows if row.run == run.name], run.steps)
-        final += [replace(row, agent=run.title) for row in tested]
+        for what in run.family:
+            tested = final_rows([row for row in rows if row.run == what.name], run.steps)
+            final += [replace(row, agent=what.title) for row in tested]
     if final:
         render(final, "table", console=console)
 

@@ -13,14 +13,19 @@ from rich.console import Console
 from rich.table import Table
 
 from dsacc.config import AGENTS, Config
-from dsacc.experiments.facts import EnvFacts, facts_of
-from dsacc.experiments.plan import Plan, Run
-from dsacc.experiments.status import read_standings
+from dsacc.envs import Observations
+from dsacc.experiments.facts import EnvFacts, facts_of, memory_of
+from dsacc.experiments.plan import Plan, Run, Stage
+from dsacc.experiments.status import Standing, read_standings
 from dsacc.experiments.task import is_done
+from dsacc.harden.states import GAMES, STRIDE
+from dsacc.harden.work import AUGMENTED, CLEAN
 from dsacc.play.rollout import BATCH
+from dsacc.shifts import Augmenter, resolve
 from dsacc.system.memory import free_memory
 from dsacc.system.text import duration, size
 from dsacc.system.threads import use_one_thread
+from dsacc.system.types import Array
 
 SECONDS = 2.0  # for each of the two measurements of a kind of run
 GROUP_FROM = 30  # with more runs than this, the table has one row per game and agent
@@ -44,22 +49,30 @@ class Pace:
     update: float
     test: float  # per forward pass of a test
     agent_bytes: int  # of an agent on the disk
+    student: tuple[float, ...] = ()  # per update of each student
 
 
 @dataclass(frozen=True)
 class Need:
-    """What one run takes, from its first step."""
+    """What one run and its students take, from the first step."""
 
-    seconds: float
+    training: float  # seconds
+    hardening: tuple[float, ...]  # seconds of each student
     test_seconds: float  # at most; 0 if the environment does not limit a test game
     memory: int
     disk: int
+
+    @property
+    def seconds(self) -> float:
+        """Of training and hardening, without tests."""
+        return self.training + sum(self.hardening)
 
 
 def kind_of(run: Run) -> tuple[Any, ...]:
     """Runs of one kind take the same time per step."""
     settings = [value for name, value in dataclasses.asdict(run.config).items() if name not in FREE]
-    return (facts_of(run.source or run.env).spec, *settings)
+    students = [(stage.augment, stage.picture_filter) for stage in run.harden]
+    return (facts_of(run.source or run.env).spec, *settings, *students)
 
 
 def measure(run: Run) -> Pace:
@@ -80,9 +93,28 @@ def measure(run: Run) -> Pace:
     update = _seconds(trainer.learn)
     seen = np.stack([model.envs[0].reset(seed=0)[0]] * BATCH)
     test = _seconds(lambda: model.logits(seen), SECONDS / 4)
+    agent_bytes = sum(tensor.nbytes for tensor in model.learner.state().values())
+    students = tuple(_student_update(model, stage, seen[0]) for stage in run.harden)  # after all else: they change it
     for env in model.envs:
         env.close()
-    return Pace(random, step, update, test, sum(tensor.nbytes for tensor in model.learner.state().values()))
+    return Pace(random, step, update, test, agent_bytes, students)
+
+
+def _student_update(model: Any, stage: Stage, observation: Array) -> float:
+    """Seconds of one update of a student. It learns from copies of one picture here: the time is the same."""
+    from dsacc.harden.student import Student
+
+    states = np.stack([observation] * AUGMENTED)
+    see = Observations(model.observations.space, stage.picture_filter or model.config.picture_filter).encode
+    augmenter, rng = Augmenter(resolve(stage.augment), states.shape[1:]), np.random.default_rng(0)
+    clean, student, actions = see(np.stack([observation] * CLEAN)), Student(model, 1e-4, 1), model.learner.actions
+    policy_BA = np.full((CLEAN + AUGMENTED, actions), 1 / actions, np.float32)
+    q_2BA = np.zeros((2, *policy_BA.shape), np.float32)
+
+    def update() -> None:
+        student.update(np.concatenate([clean, see(augmenter(states, states, rng))]), policy_BA, q_2BA, 1.0, 0)
+
+    return _seconds(update)
 
 
 def _seconds(action: Callable[[], object], budget: float = SECONDS) -> float:
@@ -103,13 +135,16 @@ def need_of(run: Run, plan: Plan, pace: Pace) -> Need:
     learning = run.steps - random
     updates = learning / config.train_every * config.updates
     seconds = random * pace.random + learning * pace.step + updates * pace.update
+    played = STRIDE * (pace.random + pace.test / GAMES)  # per state that a student learns from
+    students = tuple(s.updates * x + s.states * played for s, x in zip(run.harden, pace.student, strict=True))
     tests = 0.0
     if facts.test_steps is not None:
-        times = 1 if plan.tests.every is None else run.steps // plan.tests.every + 1
+        times = (1 if plan.tests.every is None else run.steps // plan.tests.every + 1) + len(students)
         rounds = -(-plan.tests.episodes // BATCH)
         games = rounds * pace.test + plan.tests.episodes * pace.random
         tests = times * plan.tests.conditions * facts.test_steps * games
-    return Need(seconds, tests, facts.memory(config, run.steps), _disk(config, facts, run.steps, pace))
+    disk = _disk(config, facts, run.steps, pace) + len(students) * pace.agent_bytes
+    return Need(seconds, students, tests, memory_of(run), disk)
 
 
 def _disk(config: Config, facts: EnvFacts, steps: int, pace: Pace) -> int:
@@ -122,9 +157,9 @@ def print_estimate(plan: Plan, out: Path, workers: int, console: Console) -> Non
     """Print the runs, how many of them are done, and what the rest will take here. Writes nothing."""
     standings = {s.run: s for s in read_standings(out)} if (out / "plan.json").is_file() else {}
     left = [run for run in plan.runs if not is_done(run, plan.tests, out)]
-    parts = {run.name: min(standings[run.name].step / run.steps, 1.0) for run in left if run.name in standings}
     paces = {kind: measure(run) for kind, run in {kind_of(run): run for run in reversed(left)}.items()}
     needs = {run.name: need_of(run, plan, paces[kind_of(run)]) for run in left}
+    parts = {run.name: _part(run, needs[run.name], standings) for run in left if run.name in standings}
     console.print(_table(plan, needs, parts))
     several = "" if plan.tests.conditions == 1 else "s"
     tests = f"each tested for {plan.tests.episodes} episodes in {plan.tests.conditions} condition{several}"
@@ -133,14 +168,24 @@ def print_estimate(plan: Plan, out: Path, workers: int, console: Console) -> Non
         console.print(line, highlight=False, soft_wrap=True)
 
 
+def _part(run: Run, need: Need, standings: Mapping[str, Standing]) -> float:
+    """The share of a run's time that is over."""
+    over = need.training * min(standings[run.name].step / run.steps, 1.0)
+    for student, seconds in zip(run.students, need.hardening, strict=True):
+        if student.name in standings:
+            over += seconds * min((standings[student.name].update or 0) / student.stage.updates, 1.0)
+    return over / need.seconds
+
+
 def _sums(needs: Mapping[str, Need], parts: Mapping[str, float], workers: int) -> list[str]:
-    training = [need.seconds * (1 - parts.get(name, 0.0)) for name, need in needs.items()]
+    work = [need.seconds * (1 - parts.get(name, 0.0)) for name, need in needs.items()]
     most, free = max(need.memory for need in needs.values()), free_memory()
     together = max(min(workers, len(needs), free // most), 1)
-    here = max(sum(training) / together, max(training))
+    here = max(sum(work) / together, max(work))
+    what = "training and hardening" if any(need.hardening for need in needs.values()) else "training"
     tests = sum(need.test_seconds for need in needs.values()) / together
     return [
-        f"time: {duration(sum(training))} of training on one core, {duration(here)} here with {together} side by side"
+        f"time: {duration(sum(work))} of {what} on one core, {duration(here)} here with {together} side by side"
         + (f"; tests add {duration(tests)} at most" if tests else ""),
         f"memory: {size(most)} for the largest run; {size(free)} free here",
         f"disk: up to {size(sum(need.disk for need in needs.values()))}",
@@ -158,7 +203,8 @@ def _table(plan: Plan, needs: Mapping[str, Need], parts: Mapping[str, float]) ->
         table.add_column(column, justify="right", no_wrap=True)
     groups: dict[tuple[Any, ...], list[Run]] = {}
     for run in plan.runs:
-        groups.setdefault((run.env, run.title, None if grouped else run.seed), []).append(run)
+        title = ", then ".join([run.title, *(stage.title for stage in run.harden)])
+        groups.setdefault((run.env, title, None if grouped else run.seed), []).append(run)
     for (env, title, seed), runs in groups.items():
         left = [needs[run.name] for run in runs if run.name in needs]
         each = (size(left[0].memory), size(left[0].disk), f"{left[0].seconds / 3600:.2g}") if left else ("", "", "")

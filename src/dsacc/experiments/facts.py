@@ -4,6 +4,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 
+import numpy as np
+
 from dsacc.agent.observation import ObservationSpec
 from dsacc.config import Config, default_preset
 from dsacc.envs import Observations, check_actions, env_name, frame_stack, make_env
@@ -27,6 +29,11 @@ class EnvFacts:
     test_steps: int | None  # limit of a test game; None if the environment sets none
 
     @property
+    def state_bytes(self) -> int:
+        """Bytes of one state that a student learns from: as it is, and as the network sees it."""
+        return 2 * int(np.prod(self.spec.shape))
+
+    @property
     def preset(self) -> str:
         """The preset that `dsacc train` takes if none is named."""
         return default_preset(self.is_image)
@@ -48,8 +55,10 @@ def facts_of(source: str) -> EnvFacts:
 
 
 def memory_of(run: Run) -> int:
-    """Bytes that the run's process will take in the end."""
+    """Bytes that the run's process will take at most, its students included: these come after the replay is gone."""
     try:
-        return facts_of(run.source or run.env).memory(run.config, run.steps)
+        facts = facts_of(run.source or run.env)
+        states = max((stage.states for stage in run.harden), default=0)
+        return max(facts.memory(run.config, run.steps), PROCESS_BYTES + states * facts.state_bytes)
     except DsaccError:  # the run's own process will say why
         return PROCESS_BYTES

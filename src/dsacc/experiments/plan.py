@@ -17,9 +17,32 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
+class Stage:
+    """How students of runs are made once the runs are trained: the arguments of `dsacc.harden`, except its seed, which
+    is the run's."""
+
+    augment: tuple[str, ...]
+    updates: int
+    states: int
+    rounds: int
+    picture_filter: str | None = None  # of the student; None keeps the run's own
+    label: str = ""  # tells the students of one run apart in tables; does not change the student
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """Everything that changes the student, by the names that `harden` has for it."""
+        return {name: value for name, value in vars(self).items() if name != "label"}
+
+    @property
+    def title(self) -> str:
+        """`hardened`, or `hardened (near)`."""
+        return f"hardened ({self.label})" if self.label else "hardened"
+
+
+@dataclass(frozen=True)
 class Run:
-    """One training run. Its name follows from its settings, as with `dsacc train`. Steps, label and source do not count
-    there, so that a run can grow and be given another label."""
+    """One training run, and the students that are made of it. Its name follows from its settings, as with `dsacc
+    train`. Steps, label, source and students do not count there, so that a run can grow and be given another label."""
 
     env: str  # the environment's own name, as config.json has it
     agent: str
@@ -29,6 +52,7 @@ class Run:
     settings: Mapping[str, Any] = field(default_factory=dict)  # fields of Config over the preset
     label: str = ""  # the variant of the grid
     source: str = ""  # what makes the environment if its name does not: module:Id-v0
+    harden: tuple[Stage, ...] = ()  # one student for each
 
     @cached_property
     def config(self) -> Config:
@@ -46,10 +70,45 @@ class Run:
         """The agent as tables show it: `dsac-m`, or `dsac-m, no noise`."""
         return f"{self.agent}, {self.label}" if self.label else self.agent
 
+    @property
+    def students(self) -> tuple["Student", ...]:
+        """What is made of it once it is trained."""
+        return tuple(Student(self, stage) for stage in self.harden)
+
+    @property
+    def family(self) -> "tuple[Run | Student, ...]":
+        """The run, then its students: everything that gets a folder and is tested."""
+        return (self, *self.students)
+
+
+@dataclass(frozen=True)
+class Student:
+    """The hardened agent that one stage makes of a run. It has a folder of its own beside the run's."""
+
+    run: Run
+    stage: Stage
+
+    @property
+    def name(self) -> str:
+        """The name of its folder. It follows from the run, its steps and the recipe: a run that grows gets a new
+        student, and the old one stays."""
+        text = json.dumps([self.run.steps, self.stage.recipe])
+        return f"{self.run.name}-hardened-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+    @property
+    def agent(self) -> str:
+        """The agent as its rows name it: `dsac-m, hardened`."""
+        return f"{self.run.agent}, {self.stage.title}"
+
+    @property
+    def title(self) -> str:
+        """The agent as tables show it, with the run's variant: `dsac-m, no noise, hardened`."""
+        return f"{self.run.title}, {self.stage.title}"
+
 
 @dataclass(frozen=True)
 class Tests:
-    """How every run is tested at its end and, with `every`, during training."""
+    """How every run is tested at its end and, with `every`, during training. Students are tested at their end."""
 
     __test__ = False  # pytest takes a class of this name for a test
 
@@ -99,9 +158,15 @@ def write_plan(plan: Plan, out: Path) -> None:
         "format": FORMAT,
         "name": plan.name,
         "tests": dataclasses.asdict(plan.tests),
-        "runs": [{"name": run.name, **dataclasses.asdict(run)} for run in plan.runs],
+        "runs": [_written(run) for run in plan.runs],
     }
     write_atomically(out / "plan.json", (json.dumps(content, indent=1) + "\n").encode())
+
+
+def _written(run: Run) -> dict[str, Any]:
+    content = {"name": run.name, **dataclasses.asdict(run)}
+    students = [{"name": student.name, **dataclasses.asdict(student.stage)} for student in run.students]
+    return {k: v for k, v in content.items() if k != "harden"} | ({"harden": students} if students else {})
 
 
 def read_plan(out: Path) -> Plan:
@@ -113,16 +178,15 @@ def read_plan(out: Path) -> Plan:
             raise RunError(f"{path} has format {content['format']}, and this version of dsacc reads {FORMAT}")
         runs = []
         for entry in content["runs"]:
-            name = entry.pop("name")
-            run = Run(**entry)
+            name, stages = entry.pop("name"), entry.pop("harden", [])
+            run = Run(**entry, harden=tuple(_stage(stage) for stage in stages))
             if run.name != name:
                 raise RunError(
                     f"{path} has a run {name} that this version of dsacc would call {run.name}: a preset or a default "
                     "has changed; use the version that wrote it, or choose another --out"
                 )
             runs.append(run)
-        tests: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in content["tests"].items()}
-        return Plan(str(content["name"]), tuple(runs), Tests(**tests))
+        return Plan(str(content["name"]), tuple(runs), Tests(**_with_tuples(content["tests"])))
     except (KeyError, TypeError, AttributeError) as error:
         raise RunError(f"{path} is not a plan, or is damaged ({error!r}); choose another --out") from error
     except RunError:
@@ -131,12 +195,20 @@ def read_plan(out: Path) -> Plan:
         raise RunError(f"{path} cannot be used: {error}") from error
 
 
+def _stage(entry: Mapping[str, Any]) -> Stage:
+    return Stage(**{k: v for k, v in _with_tuples(entry).items() if k != "name"})
+
+
+def _with_tuples(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in content.items()}
+
+
 def why_not_grown(old: Plan, new: Plan) -> str | None:
     """What `new` lacks of `old`, as part of a sentence; None if it has all of it, and perhaps more."""
     there = {run.name: run for run in new.runs}
     missing = [run for run in old.runs if run.name not in there]
     if missing:
-        for name in [f.name for f in dataclasses.fields(Run) if f.name not in ("label", "source", "steps")]:
+        for name in [f.name for f in dataclasses.fields(Run) if f.name not in ("label", "source", "steps", "harden")]:
             before, after = ({json.dumps(getattr(r, name), default=dict) for r in plan.runs} for plan in (old, new))
             if not before <= after:
                 return f"{name} {_listed(before)} there, {_listed(after)} here"
@@ -144,6 +216,8 @@ def why_not_grown(old: Plan, new: Plan) -> str | None:
     for run in old.runs:
         if there[run.name].steps < run.steps:
             return f"{run.steps:,} steps of {run.name} there, {there[run.name].steps:,} here"
+        if lost := _lost_student(run, there[run.name]):
+            return lost
     a, b = old.tests, new.tests
     for name in ("shifts", "severity", "policy"):
         before, after = ({str(x) for x in getattr(tests, name)} for tests in (a, b))
@@ -155,6 +229,22 @@ def why_not_grown(old: Plan, new: Plan) -> str | None:
     if b.episodes < a.episodes:
         return f"tests.episodes {a.episodes} there, {b.episodes} here"
     return None
+
+
+def _lost_student(old: Run, new: Run) -> str | None:
+    """A student that `old` has and `new` has not, as part of a sentence."""
+    for stage in [stage for stage in old.harden if stage.recipe not in [s.recipe for s in new.harden]]:
+        same = next((s for s in new.harden if s.label == stage.label), None)
+        if same is None:
+            return f"{old.name}, {stage.title} is there and not here"
+        for name, value in stage.recipe.items():
+            if value != same.recipe[name]:
+                return f"harden.{name} {_said(value)} there, {_said(same.recipe[name])} here"
+    return None
+
+
+def _said(value: Any) -> str:
+    return " ".join(value) if isinstance(value, tuple) else "not given" if value is None else str(value)
 
 
 def _listed(values: Any) -> str:

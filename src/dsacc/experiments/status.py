@@ -1,128 +1,171 @@
 """How the runs of a folder stand. It reads files only, so it works on any machine that sees the folder."""
 
-import dataclasses
 import json
 import os
-import re
 import socket
 import time
-from collections import Counter
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import psutil
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.live import Live
-from rich.markup import escape
-from rich.table import Table
 
 from dsacc.analysis.rows import is_finite, is_whole
 from dsacc.errors import RunError
 from dsacc.runs.lock import STALE, holder_of
 from dsacc.system.files import json_or_empty
-from dsacc.system.text import duration, readable
 
 TAIL = 8_192  # bytes that are read from the end of a log
-REFRESH = 2.0  # seconds
-STATES = ("waiting", "training", "testing", "finished", "failed", "stopped", "lost")
-_STYLES = {"failed": "red", "lost": "red", "finished": "green", "training": "cyan", "testing": "cyan"}
+STATES = ("waiting", "training", "hardening", "testing", "finished", "failed", "stopped", "lost")
+BUSY = ("training", "hardening", "testing")
 
 
 @dataclass(frozen=True)
 class Standing:
-    """One row of the table. None stands for what is not known."""
+    """How one run stands, or one student. None stands for what is not known."""
 
-    run: str
+    run: str  # the name of its folder
     state: str  # one of STATES; a lost run is marked as running, but no process runs it any more
-    step: int
+    step: int  # agent steps; of a student those of its teacher
     steps: int | None
-    steps_per_second: float | None
+    steps_per_second: float | None  # of a student: updates per second
     seconds_left: float | None
     last_return: float | None
     node: str | None  # host:pid
     error: str | None
+    update: int | None = None  # of a student
+    updates: int | None = None
+    teacher: str | None = None  # the run that it is a student of, as far as a plan tells
+    title: str = ""  # of such a student: `hardened`, or `hardened (near)`
 
 
 def read_standings(folder: Path) -> list[Standing]:
-    """How each run stands, in an experiment, in a folder of runs, or in the folder of one run."""
+    """How each run stands, in an experiment, in a folder of runs, or in the folder of one run. The students of a run
+    come right after it."""
     if not folder.is_dir():
         raise RunError(f"there is no folder {folder}")
     if (folder / "plan.json").is_file():
         runs = json_or_empty(folder / "plan.json").get("runs")
         if not isinstance(runs, list):
             raise RunError(f"{folder / 'plan.json'} is not a plan, or is damaged")
-        known = [r for r in runs if isinstance(r, dict) and isinstance(r.get("name"), str)]
-        return [_standing(r["name"], folder / "runs" / r["name"], _count(r.get("steps")), folder) for r in known]
+        return [standing for entry in _named(runs) for standing in _planned(entry, folder)]
     if _is_run(folder):
-        return [_standing(folder.name or str(folder), folder, None, None)]
+        return [_standing(folder.name or str(folder), folder)]
     below = folder / "runs" if (folder / "runs").is_dir() else folder
     found = sorted(path for path in below.iterdir() if _is_run(path))
     if not found:
         raise RunError(f"{folder} holds no experiment and no runs; `dsacc experiment` and `dsacc train` create them")
-    return [_standing(path.name, path, None, None) for path in found]
+    return [_standing(path.name, path) for path in found]
 
 
 def _is_run(path: Path) -> bool:
     return (path / "config.json").is_file() or (path / "status.json").is_file()
 
 
-def _standing(name: str, run: Path, steps: int | None, out: Path | None) -> Standing:
-    status = json_or_empty(run / "status.json")
-    task_path = None if out is None else out / "tasks" / f"{name}.json"
-    task = {} if task_path is None else json_or_empty(task_path)
+def _named(entries: Any) -> list[dict[str, Any]]:
+    """The entries of a list that are objects with a name."""
+    found = entries if isinstance(entries, list) else []
+    return [entry for entry in found if isinstance(entry, dict) and isinstance(entry.get("name"), str)]
+
+
+def _planned(entry: dict[str, Any], out: Path) -> list[Standing]:
+    """A run of a plan and its students. One task does them in turn, so its state is that of the one whose turn it is:
+    those before are done, and those after wait."""
+    task = _Task(out / "tasks" / f"{entry['name']}.json")
+    steps, students = _count(entry.get("steps")), _named(entry.get("harden"))
+    names = [entry["name"], *(student["name"] for student in students)]
+    turn = names.index(task.said["student"]) if task.said.get("student") in names else 0
+    states = [_said(task.said.get("state"), i, turn) for i in range(len(names))]
+    runs = out / "runs"
+    standings = [_standing(names[0], runs / names[0], steps, task.part(states[0]))]
+    for student, state in zip(students, states[1:], strict=True):
+        label, updates = student.get("label"), _count(student.get("updates"))
+        found = _standing(student["name"], runs / student["name"], updates, task.part(state, steps=None), hardened=True)
+        title = f"hardened ({label})" if isinstance(label, str) and label else "hardened"
+        begun = steps if found.update and steps else 0
+        standings.append(replace(found, step=begun, steps=steps, teacher=names[0], title=title))
+    return standings
+
+
+def _said(state: Any, part: int, turn: int) -> Any:
+    if state is None or state == "done" or part == turn:
+        return state
+    return "done" if part < turn else "waiting"
+
+
+class _Task:
+    """What the file of a task says, or an empty one where there is none."""
+
+    def __init__(self, path: Path | None, said: dict[str, Any] | None = None) -> None:
+        self.path = path
+        self.said: dict[str, Any] = said if said is not None else {} if path is None else json_or_empty(path)
+
+    def part(self, state: Any, **changes: Any) -> "_Task":
+        """The same for one of the task's parts."""
+        return _Task(self.path, {**self.said, "state": state, **changes} if self.said else {})
+
+    @property
+    def node(self) -> str | None:
+        return f"{self.said['host']}:{self.said['pid']}" if "host" in self.said and "pid" in self.said else None
+
+    def lives(self) -> bool:
+        """On this host we look for its process; on another host its file must be fresh."""
+        pid = _count(self.said.get("pid"))
+        if self.said.get("host") == socket.gethostname():
+            return pid is not None and psutil.pid_exists(pid)
+        with suppress(OSError):
+            return self.path is not None and time.time() - self.path.stat().st_mtime < STALE
+        return False
+
+
+def _standing(
+    name: str, run: Path, steps: int | None = None, task: _Task | None = None, hardened: bool | None = None
+) -> Standing:
+    """How a folder stands. `steps` are those asked for: of a student its updates. Whether it is a student, its settings
+    say where `hardened` does not."""
+    status, task = json_or_empty(run / "status.json"), task or _Task(None)
+    if hardened is None:
+        hardened = isinstance(json_or_empty(run / "config.json").get("hardened"), dict)
     step, steps = _count(status.get("step")) or 0, steps or _count(status.get("steps"))
-    state, node = _state(run, status, task, task_path, steps)
-    speed = _number(_last(run / "timing.jsonl", "steps_per_second")) if state == "training" else None
+    state, node = _state(run, status, task, steps, "hardening" if hardened else "training")
+    speed = _number(_last(run / "timing.jsonl", "steps_per_second")) if state in ("training", "hardening") else None
     left = (steps - step) / speed if speed and steps is not None else None
-    error = task.get("error") or status.get("error") if state in ("failed", "stopped", "lost") else None
+    error = task.said.get("error") or status.get("error") if state in ("failed", "stopped", "lost") else None
     return Standing(
         run=name,
         state=state,
-        step=step,
-        steps=steps,
+        step=0 if hardened else step,
+        steps=None if hardened else steps,
         steps_per_second=speed,
         seconds_left=left,
         last_return=_number(_last(run / "metrics.jsonl", "return")),
-        node=node if state in ("training", "testing", "lost") else None,
+        node=node if state in (*BUSY, "lost") else None,
         error=str(error) if error else None,
+        update=step if hardened else None,
+        updates=steps if hardened else None,
     )
 
 
-def _state(
-    run: Path, status: dict[str, Any], task: dict[str, Any], task_path: Path | None, steps: int | None
-) -> tuple[str, str | None]:
-    """The state that the task's file gives, else the run folder's, checked against whether the process is alive."""
-    said, trained = task.get("state"), status.get("state")
+def _state(run: Path, status: dict[str, Any], task: _Task, steps: int | None, working: str) -> tuple[str, str | None]:
+    """The state that the task's file gives, else the folder's, checked against whether the process is alive. `working`
+    is what it is called while it makes steps."""
+    said, trained, node = task.said.get("state"), status.get("state"), task.node
     finished = trained == "finished" and (_count(status.get("step")) or 0) >= (steps or 0)
-    node = f"{task['host']}:{task['pid']}" if "host" in task and "pid" in task else None
     if said in ("failed", "stopped", "waiting"):
         return said, node
-    if said == "done" and finished and (steps is None or task.get("steps") in (steps, None)):
+    if said == "done" and finished and (steps is None or task.said.get("steps") in (steps, None)):
         return "finished", node
     holder = holder_of(run)
     if holder is not None and (holder.may_live() or not finished):
-        return ("training" if holder.may_live() else "lost"), f"{holder.host}:{holder.pid}"
-    if said in ("training", "testing") and task_path is not None:
-        return (said if _lives(task, task_path) else "lost"), node
-    if task_path is not None and trained in (None, "finished"):
+        return (working if holder.may_live() else "lost"), f"{holder.host}:{holder.pid}"
+    if said in BUSY and task.path is not None:
+        return (said if task.lives() else "lost"), node
+    if task.path is not None and trained in (None, "finished"):
         return "waiting", node  # or trained but not tested yet, or due to grow
     if trained == "running":
         return "lost", node  # its lock is gone, and it did not say how it ended
     return (trained if trained in STATES else "waiting"), node
-
-
-def _lives(task: dict[str, Any], path: Path) -> bool:
-    """On this host we look for its process; on another host its file must be fresh."""
-    pid = _count(task.get("pid"))
-    if task.get("host") == socket.gethostname():
-        return pid is not None and psutil.pid_exists(pid)
-    with suppress(OSError):
-        return time.time() - path.stat().st_mtime < STALE
-    return False
 
 
 # --- reading what may be missing, half-written or damaged ------------------------------------------------------------
@@ -151,57 +194,3 @@ def _count(value: Any) -> int | None:
 
 def _number(value: Any) -> float | None:
     return float(value) if is_finite(value) else None
-
-
-# --- showing ---------------------------------------------------------------------------------------------------------
-
-
-def as_json(standings: Sequence[Standing]) -> str:
-    return json.dumps([dataclasses.asdict(s) for s in standings], indent=2, allow_nan=False)
-
-
-def as_table(standings: Sequence[Standing], title: str) -> Table:
-    counts = Counter(s.state for s in standings)
-    shown = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
-    errors = escape("\n".join(f"{s.run}: {s.error}" for s in standings if s.error)) or None
-    table = Table(title=f"{escape(title)}\n{shown}", caption=errors, title_justify="left", caption_justify="left")
-    table.box, table.pad_edge, table.padding = SIMPLE_HEAD, False, (0, 1, 0, 0)
-    totals = {s.steps for s in standings}
-    shared = totals.pop() if len(totals) == 1 else None  # then only the heading shows it: eighty columns are few
-    table.add_column("run", overflow="fold")
-    for column in ("step" if shared is None else f"step of\n{shared:,}", "steps/s", "left", "return"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("node", overflow="fold")
-    table.add_column("state", no_wrap=True)
-    for name, s in zip(_short([s.run for s in standings]), standings, strict=True):
-        steps = "" if s.steps is None or shared is not None else f"/{s.steps:,}"
-        speed = "" if s.steps_per_second is None else f"{s.steps_per_second:,.0f}"
-        left = "" if s.seconds_left is None else duration(s.seconds_left)
-        score = "" if s.last_return is None else readable(s.last_return, 4)
-        style = _STYLES.get(s.state, "")
-        state = f"[{style}]{s.state}[/]" if style else s.state
-        table.add_row(escape(name), f"{s.step:,}{steps}", speed, left, score, escape(s.node or ""), state)
-    return table
-
-
-def _short(names: Sequence[str]) -> list[str]:
-    """Names without the id at their end, or with three digits of it, if that is enough to tell them apart."""
-    without = [re.sub(r"-[0-9a-f]{8}$", "", name) for name in names]
-    cut = [re.sub(r"(-[0-9a-f]{3})[0-9a-f]{5}$", r"\1", name) for name in names]
-    counts = Counter(without) + Counter(cut)
-    choices = zip(without, cut, names, strict=True)
-    return [next((x for x in (brief, three) if counts[x] == 1), name) for brief, three, name in choices]
-
-
-def watch(folder: Path, console: Console, once: bool) -> None:
-    """Print the table: live until every run is over, or once if the output is not a terminal."""
-    standings = read_standings(folder)
-    if once or not console.is_terminal:
-        console.print(as_table(standings, str(folder)))
-        return
-    table = as_table(standings, str(folder))
-    with Live(table, console=console, auto_refresh=False) as live, suppress(KeyboardInterrupt):
-        while any(s.state not in ("finished", "failed") for s in standings):
-            time.sleep(REFRESH)
-            standings = read_standings(folder)
-            live.update(as_table(standings, str(folder)), refresh=True)

@@ -1,5 +1,5 @@
-"""One task: train a run, or continue it, and test it. It may be repeated any number of times, on any machine that sees
-the folder: what is finished is not done again.
+"""One task: train a run and test it, then make its students and test them. It may be repeated any number of times, on
+any machine that sees the folder: what was begun continues, and what is finished is not done again.
 
 `python -m dsacc.experiments.task OUT RUN` does it in a process of its own. Every backend starts that.
 """
@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
@@ -20,7 +20,7 @@ from typing import Any
 
 from dsacc.config import AGENTS
 from dsacc.errors import ConfigError, DsaccError, Stopped
-from dsacc.experiments.plan import Run, Tests, read_plan
+from dsacc.experiments.plan import Run, Student, Tests, read_plan
 from dsacc.system.files import json_or_empty, write_atomically
 from dsacc.system.memory import keep_freed_memory
 from dsacc.system.processes import die_with, pin_to
@@ -32,7 +32,8 @@ HEARTBEAT = 30.0  # seconds between two signs of life while a run is tested
 class TaskFile:
     """OUT/tasks/NAME.json: how a task stands. It can tell even before the run's folder exists.
 
-    `state` is waiting, training, testing, done, failed or stopped.
+    `state` is waiting, training, hardening, testing, done, failed or stopped. Once the run itself is trained and
+    tested, `student` names the student whose turn it is.
     """
 
     def __init__(self, out: Path, name: str) -> None:
@@ -47,12 +48,15 @@ class TaskFile:
         before = self.read().get("attempts")
         attempts = (before if isinstance(before, int) else 0) + 1
         here = {"host": socket.gethostname(), "pid": os.getpid(), "began": round(time.time(), 1)}  # unix seconds
-        asked = {"steps": run.steps, "tests": tests.key}
+        asked: dict[str, Any] = {"steps": run.steps, "tests": tests.key}
+        asked |= {"students": [student.agent for student in run.students]} if run.students else {}
         self._write({"state": "training", "error": None, "attempts": attempts, **here, "ended": None, **asked})
 
-    def set(self, state: str, error: str | None = None) -> None:
+    def set(self, state: str, error: str | None = None, student: Student | None = None) -> None:
+        """Write a state. `student` is given when a student's turn begins, and is then kept."""
         ended = round(time.time(), 1) if state in ("done", "failed", "stopped") else None
-        self._write({**self.read(), "state": state, "error": error, "ended": ended})
+        turn = {} if student is None else {"student": student.name}
+        self._write({**self.read(), "state": state, "error": error, "ended": ended, **turn})
 
     def beat(self) -> None:
         """Give readers on other hosts a sign of life: the file's time."""
@@ -65,37 +69,38 @@ class TaskFile:
         write_atomically(self.path, (json.dumps(content, indent=1) + "\n").encode())
 
 
-def run_folder(out: Path, run: Run) -> Path:
-    return out / "runs" / run.name
+def folder_of(out: Path, what: Run | Student) -> Path:
+    """The folder of a run or of a student."""
+    return out / "runs" / what.name
 
 
 def is_done(run: Run, tests: Tests, out: Path) -> bool:
-    """Whether it is trained to its last step and tested as planned. Files that cannot be read count as not done."""
+    """Whether it is trained to its last step and tested as planned, and its students too. Files that cannot be read
+    count as not done."""
     said = TaskFile(out, run.name).read()
     if (said.get("state"), said.get("steps"), said.get("tests")) != ("done", run.steps, tests.key):
         return False
-    folder = run_folder(out, run)
+    if said.get("students", []) != [student.agent for student in run.students]:
+        return False  # a student with another label is tested again: rows have the name of their agent
+    return all(_is_tested(folder_of(out, what)) for what in run.family)
+
+
+def _is_tested(folder: Path) -> bool:
     finished = json_or_empty(folder / "status.json").get("state") == "finished"
     return finished and any((folder / "evaluations").glob("*.json"))
 
 
 def perform(run: Run, tests: Tests, out: Path, device: str = "cpu") -> None:
-    """Train the run in OUT/runs/NAME, or continue it, and test it. Errors are written to the task's file and raised."""
+    """Train the run in OUT/runs/NAME, or continue it, and test it; then make its students and test each. Errors are
+    written to the task's file and raised."""
     if is_done(run, tests, out):
         return
     task = TaskFile(out, run.name)
     task.begin(run, tests)
     try:
-        from dsacc.dsac import DSAC
-
-        model = DSAC(run.source or run.env, AGENTS[run.agent], run.preset, run.seed, device=device, **run.settings)
-        if model.config != run.config:
-            raise ConfigError(f"{run.name} has other settings here than in its plan; use the dsacc that made the plan")
-        folder = run_folder(out, run)
-        every = {tests.every: lambda model: _evaluate(model, tests, folder)} if tests.every else {}
-        model.learn(run.steps, out=folder, every=every)
-        task.set("testing")
-        _evaluate(model, tests, folder, tick=lambda *_: task.beat())
+        _train(run, tests, folder_of(out, run), device, task)
+        for student in run.students:
+            _harden(student, tests, out, task)
     except (Stopped, KeyboardInterrupt):
         task.set("stopped")
         raise
@@ -105,18 +110,45 @@ def perform(run: Run, tests: Tests, out: Path, device: str = "cpu") -> None:
     task.set("done")
 
 
+def _train(run: Run, tests: Tests, folder: Path, device: str, task: TaskFile) -> None:
+    from dsacc.dsac import DSAC
+
+    model = DSAC(run.source or run.env, AGENTS[run.agent], run.preset, run.seed, device=device, **run.settings)
+    if model.config != run.config:
+        raise ConfigError(f"{run.name} has other settings here than in its plan; use the dsacc that made the plan")
+    every = {tests.every: lambda model: _evaluate(model, tests, folder)} if tests.every else {}
+    model.learn(run.steps, out=folder, every=every)
+    task.set("testing")
+    _evaluate(model, tests, folder, task)
+
+
+def _harden(student: Student, tests: Tests, out: Path, task: TaskFile) -> None:
+    """Make a student, or continue it, and test it. Its teacher is read from the run's folder: by now the memory of the
+    run's replay is free."""
+    from dsacc.dsac import DSAC
+    from dsacc.harden import harden
+    from dsacc.play.adapters import OwnPlayer
+
+    task.set("hardening", student=student)
+    folder, teacher = folder_of(out, student), DSAC.load(folder_of(out, student.run))
+    player = OwnPlayer(harden(teacher, seed=student.run.seed, out=folder, **student.stage.recipe))
+    player.agent = student.agent  # with the stage's label
+    task.set("testing")
+    _evaluate(player, tests, folder, task)
+
+
 def describe(error: BaseException) -> str:
     """An error in one line, with its type if it is not one of our own sentences."""
     text = " ".join(str(error).split())
     return text if isinstance(error, DsaccError) and text else f"{type(error).__name__}: {text}".rstrip(": ")
 
 
-def _evaluate(model: Any, tests: Tests, folder: Path, tick: Callable[[int, int], None] | None = None) -> None:
+def _evaluate(agent: Any, tests: Tests, folder: Path, task: TaskFile | None = None) -> None:
     """Write rows to FOLDER/evaluations. Rows that are there already are kept."""
     from dsacc.play import evaluate
 
     asked = {name: value for name, value in vars(tests).items() if name != "every"}
-    evaluate(model, out=folder, tick=tick, **asked)
+    evaluate(agent, out=folder, tick=None if task is None else lambda *_: task.beat(), **asked)
 
 
 # --- as a process ----------------------------------------------------------------------------------------------------

@@ -27,10 +27,11 @@ class SupervisedTask:
         self._process: Process | None = None
 
     def perform(self) -> Ending:
-        """Wait for the lock of a lost worker, then train and test. On KeyboardInterrupt the run saves first."""
+        """Wait for the locks of a lost worker, then perform the task. On KeyboardInterrupt the run saves first."""
         began = time.monotonic()
         try:
-            wait_for_lost(self.out / "runs" / self.name, lambda: self.stopped)
+            for folder in sorted((self.out / "runs").glob(f"{self.name}*")):  # the run's, and those of its students
+                wait_for_lost(folder, lambda: self.stopped)
             if not self.stopped:
                 self._process = start_task(self.out, self.name, self.device)
                 while self._process.poll() is None:

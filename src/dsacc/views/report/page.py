@@ -198,10 +198,12 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _run_line(run: RunData) -> dict[str, Any]:
-    speed = run.step / run.seconds if run.seconds and run.step else None
+    done, asked = (run.step, run.steps) if run.update is None else (run.update, run.updates)
+    speed = done / run.seconds if run.seconds and done else None
+    unit = "" if run.update is None else " updates"
     return {
         "run": run,
-        "progress": f"{run.step:,}" + (f" of {run.steps:,}" if run.steps and run.steps != run.step else ""),
+        "progress": f"{done:,}" + (f" of {asked:,}" if asked and asked != done else "") + unit,
         "hours": "" if run.seconds is None else duration(run.seconds),
         "speed": "" if speed is None else f"{speed:,.0f}",
         "missing": not run.rows,

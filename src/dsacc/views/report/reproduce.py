@@ -24,8 +24,10 @@ class Setting:
 
 
 def train_command(run: RunData) -> str | None:
-    """`dsacc train` with the nearest preset and everything that differs from it. None where settings are missing, or
-    where this version of dsacc does not accept them."""
+    """`dsacc train` with the nearest preset and everything that differs from it; of a student `dsacc harden`. None
+    where settings are missing, or where this version of dsacc does not accept them."""
+    if run.update is not None:
+        return _harden_command(run)
     known = {f.name for f in fields(Config)}
     try:
         config = Config(**{k: v for k, v in run.config.items() if k in known})
@@ -40,6 +42,17 @@ def train_command(run: RunData) -> str | None:
     for name in _differences(make_config(near, **own), config):
         words += _option(name, getattr(config, name))
     return shlex.join(words)
+
+
+def _harden_command(run: RunData) -> str | None:
+    how = run.hardened
+    if not run.teacher or not isinstance(how.get("augment"), list):
+        return None
+    words = ["dsacc", "harden", f"runs/{run.teacher}", "--augment", *(printable(kind, 60) for kind in how["augment"])]
+    for name in ("updates", "states", "rounds", "seed"):
+        words += [f"--{name}", printable(how.get(name), 20)]
+    seen_through = printable(run.config.get("picture_filter", "none"), 20)
+    return shlex.join([*words, "--picture-filter", seen_through, "--out", f"runs/{run.name}"])
 
 
 def _differences(preset: Config, config: Config) -> list[str]:
@@ -78,7 +91,7 @@ def grid_command(study: Study) -> str | None:
     if not study.planned or study.name not in builtin_names():
         return None
     with suppress(BadInput):
-        there = {(run.name, run.steps) for run in load_plan(study.name).runs}
+        there = {(what.name, run.steps) for run in load_plan(study.name).runs for what in run.family}
         if there == {(run.name, run.steps) for run in study.runs}:
             return f"dsacc experiment {study.name}"
     return None

@@ -47,6 +47,10 @@ class RunData:
     rows: list[Row] = field(default_factory=list)  # tests of the trained agent
     checks: list[Row] = field(default_factory=list)  # all tests whose step is known, also those during training
     source: str = ""  # module:Id-v0, where a module must be imported to make the environment
+    hardened: dict[str, Any] = field(default_factory=dict)  # how it was made, where it is a student
+    teacher: str = ""  # the run that it is a student of, where a plan says so
+    update: int | None = None  # of a student
+    updates: int | None = None  # asked for
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,9 @@ def read_study(folder: Path) -> Study:
     planned = {entry["name"]: entry for entry in plan.get("runs", [])}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        runs = [_run(s, root / s.run if root else folder, planned.get(s.run, {}), notes) for s in standings]
+        entries = [planned.get(s.teacher or s.run, {}) for s in standings]  # a student has its teacher's
+        paths = [root / s.run if root else folder for s in standings]
+        runs = [_run(s, path, entry, notes) for s, path, entry in zip(standings, paths, entries, strict=True)]
         others = _printable(read_rows(folder / "evaluations")) if root is not None else []
     notes += [printable(w.message) for w in caught]
     runs = _told_apart(runs) if not plan else runs
@@ -179,6 +185,10 @@ def _run(standing: Standing, path: Path, planned: dict[str, Any], notes: list[st
         rows=tested,
         checks=[row for row in found if row.step is not None and row.agent == title],
         source=printable(planned.get("source") or "", 80),
+        hardened=_as_dict(content.get("hardened")),
+        teacher=printable(standing.teacher or ""),
+        update=standing.update,
+        updates=standing.updates,
     )
 
 
