@@ -18,8 +18,8 @@ from dsacc.experiments.facts import EnvFacts, facts_of, memory_of
 from dsacc.experiments.plan import Plan, Run, Stage
 from dsacc.experiments.status import Standing, read_standings
 from dsacc.experiments.task import is_done
-from dsacc.harden.states import GAMES, STRIDE
-from dsacc.harden.work import AUGMENTED, CLEAN
+from dsacc.hardening.states import GAMES, STRIDE
+from dsacc.hardening.work import AUGMENTED, CLEAN
 from dsacc.play.rollout import BATCH
 from dsacc.shifts import Augmenter, resolve
 from dsacc.system.memory import free_memory
@@ -102,7 +102,7 @@ def measure(run: Run) -> Pace:
 
 def _student_update(model: Any, stage: Stage, observation: Array) -> float:
     """Seconds of one update of a student. It learns from copies of one picture here: the time is the same."""
-    from dsacc.harden.student import Student
+    from dsacc.hardening.student import Student
 
     states = np.stack([observation] * AUGMENTED)
     see = Observations(model.observations.space, stage.picture_filter or model.config.picture_filter).encode

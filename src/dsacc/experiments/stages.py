@@ -20,7 +20,7 @@ from dsacc.config import AGENTS, Config, choices
 from dsacc.errors import ConfigError
 from dsacc.experiments.checks import Checks
 from dsacc.experiments.plan import Stage
-from dsacc.harden.work import Recipe
+from dsacc.hardening.work import Recipe
 
 NUMBERS = ("updates", "states", "rounds")
 KEYS = ("label", "agents", "augment", *NUMBERS, "picture_filter")

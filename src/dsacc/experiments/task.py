@@ -126,7 +126,7 @@ def _harden(student: Student, tests: Tests, out: Path, task: TaskFile) -> None:
     """Make a student, or continue it, and test it. Its teacher is read from the run's folder: by now the memory of the
     run's replay is free."""
     from dsacc.dsac import DSAC
-    from dsacc.harden import harden
+    from dsacc.hardening import harden
     from dsacc.play.adapters import OwnPlayer
 
     task.set("hardening", student=student)
