@@ -30,7 +30,8 @@ def plan_of(text: str, tmp_path, **overrides) -> Plan:
 
 
 def test_the_built_in_grids_are_what_they_say():
-    assert builtin_names() == ["demo", "lowdata", "paper", "paper-100k", "readings", "readings-catch", "smoke"]
+    first = ["demo", "hardening-atari", "hardening-catch", "lowdata", "paper", "paper-100k"]
+    assert builtin_names() == [*first, "readings", "readings-catch", "smoke"]
     paper, small = load_plan("paper"), load_plan("paper-100k")
     assert (len(paper.runs), {r.steps for r in paper.runs}, {r.seed for r in paper.runs}) == (
         81,

@@ -40,7 +40,7 @@ def test_a_player_that_only_looks_becomes_a_student_that_keeps_its_score():
 
 def test_a_student_of_ours_begins_as_a_copy_and_its_teacher_stays_as_it_is(teacher, monkeypatch):
     before = {name: tensor.clone() for name, tensor in teacher.learner.state().items()}
-    monkeypatch.setattr("dsacc.hardening.distil.COPY_RATE", 0.0)
+    monkeypatch.setattr("dsacc.hardening.distil.RATE", 0.0)
     student = harden(teacher, Sides, **SMALL)
     seen = np.stack([Sides().reset(seed=s)[0] for s in range(20)])
     assert (student.logits(seen) == teacher.logits(seen)).all()

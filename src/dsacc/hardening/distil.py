@@ -27,7 +27,7 @@ from dsacc.system.threads import using_threads
 
 Env = gym.Env[Any, Any]
 CHECKPOINT_EVERY = 1_000  # updates
-COPY_RATE, FRESH_RATE = 3e-4, 1e-3  # Adam's step size for a student that is a copy, and for one that begins anew
+RATE = 1e-3  # Adam's step size at the start
 
 
 def harden(
@@ -81,13 +81,13 @@ def harden(
         if not observations.is_image:
             raise ConfigError(f"{env_name(first)} shows no pictures: augmentations are made for pictures of uint8")
         teacher = Teacher(player, actions, values)
-        model, copied = _student(teacher, first, picture_filter, fresh, recipe)
+        model = _student(teacher, first, picture_filter, fresh, recipe)
     _require_memory(recipe.states, observations)
     folder = None if out is None else RunFolder(out, model.config, recipe.updates, model.hardened)
     if folder is not None and folder.found == "finished":
         return DSAC.from_file(read_latest(folder.path))
     with using_threads(threads):
-        work = Work(model, teacher, make, recipe, COPY_RATE if copied else FRESH_RATE)
+        work = Work(model, teacher, make, recipe, RATE)
         session = Unsaved() if folder is None else HardenSession(folder, work, checkpoint_every)
         with session, closing(_watcher(work, progress_bar)) as watch:
             for row in work.steps(session.pause):
@@ -100,8 +100,8 @@ def harden(
     return model
 
 
-def _student(teacher: Teacher, env: Env, picture_filter: str | None, fresh: bool, recipe: Recipe) -> tuple[DSAC, bool]:
-    """The student before its first update, and whether it is a copy of its teacher."""
+def _student(teacher: Teacher, env: Env, picture_filter: str | None, fresh: bool, recipe: Recipe) -> DSAC:
+    """The student before its first update."""
     player, own = teacher.player, teacher.model
     kinds = tuple(dict.fromkeys((*getattr(player, "augmented", ()), *resolve(recipe.augment))))
     base = own.config.agent if own is not None else player.agent
@@ -117,7 +117,7 @@ def _student(teacher: Teacher, env: Env, picture_filter: str | None, fresh: bool
     picture_filter = picture_filter or ("high-pass" if own is None else own.config.picture_filter)
     hardened["fresh"] = fresh or own is None or picture_filter != own.config.picture_filter
     if own is not None and not hardened["fresh"]:
-        return DSAC.from_file(replace(own.to_file(), hardened=hardened)), True
+        return DSAC.from_file(replace(own.to_file(), hardened=hardened))
     if own is not None:
         settings: dict[str, Any] = {**vars(own.config), "picture_filter": picture_filter}
         settings.pop("env")
@@ -125,7 +125,7 @@ def _student(teacher: Teacher, env: Env, picture_filter: str | None, fresh: bool
     else:
         preset, settings = default_preset(pictures=True), {"picture_filter": picture_filter}
         begun = DSAC(env, preset=preset, seed=player.train_seed or 0, **settings)
-    return DSAC.from_file(replace(begun.to_file(), step=player.step or 0, hardened=hardened)), False
+    return DSAC.from_file(replace(begun.to_file(), step=player.step or 0, hardened=hardened))
 
 
 def _require_memory(count: int, observations: Observations) -> None:

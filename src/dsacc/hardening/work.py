@@ -7,7 +7,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from dsacc.agent.augment import shifted
 from dsacc.dsac import DSAC
 from dsacc.errors import ConfigError
 from dsacc.hardening.states import collect
@@ -23,7 +22,6 @@ UPDATES = 10_000  # of the student
 STATES = 8_000  # collected in all
 ROUNDS = 2  # in which the student plays
 CLEAN = AUGMENTED = 16  # states per update
-MOVE = 0  # pixels
 LOG_EVERY = 250  # updates
 HARDEN = 0x68617264  # keeps the random streams apart from those of runs and tests with the same seed
 
@@ -148,8 +146,6 @@ class Work:
         answers = self._answers
         q_2BA = None if answers.q_2NA is None else answers.q_2NA[:, index]
         seen = np.concatenate([first, second])
-        if MOVE:
-            seen = shifted(seen, MOVE, self.augmentation)
         self.meter.add(self.student.update(seen, answers.policy_NA[index], q_2BA, self._scale, self.step))
         self.step += 1
 
