@@ -12,7 +12,7 @@ JOBS ?= auto
 
 .PHONY: demo test test-fast setup lint docs coverage bench bench-peers bench-steps bench-memory bench-kernels bench-checkpoints bench-coverage bench-evaluation bench-backends weather-oracle crash-test fault-test cluster-test classic clean help
 help:
-	@echo "make demo      install, train and test two agents on a built-in game (minutes)"
+	@echo "make demo      install, train two agents on a built-in game, harden one, test all three (minutes)"
 	@echo "make test-fast the quick tests, with the extra dev alone (about a minute)"
 	@echo "make test      all tests, with all extras (at most ten minutes on two quiet cores)"
 	@echo "make setup     install with all extras"
