@@ -43,7 +43,7 @@ def variants(updates: int) -> Iterator[Variant]:
         yield f"weather: all but {left_out}", {**usual, "augment": seen}, {}
     for n in (1_000, 2_500, 5_000, 10_000, 20_000, 40_000):
         yield f"updates: {n:,}", {"updates": n}, {}
-    for n in (500, 2_000, 8_000, 20_000):
+    for n in (2_000, 4_000, 8_000, 16_000, 32_000):
         yield f"states: {n:,}", {**usual, "states": n}, {}
     for n in (0, 1, 2, 4):
         yield f"rounds of the student's play: {n}", {**usual, "rounds": n}, {}
@@ -94,7 +94,7 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", help="run folders or saved agents")
     parser.add_argument("--out", type=Path, default=Path("hardening.jsonl"), help="file of the results")
     parser.add_argument("--only", nargs="+", default=[], help="groups of recipes, by the beginning of their names")
-    parser.add_argument("--updates", type=int, default=10_000, help="updates where these do not vary")
+    parser.add_argument("--updates", type=int, default=20_000, help="updates where these do not vary")
     parser.add_argument("--episodes", type=int, default=10, help="games per condition")
     parser.add_argument("--seed", type=int, default=0, help="of hardening")
     args = parser.parse_args()

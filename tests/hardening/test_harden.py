@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +10,12 @@ from helpers.sides import Sides, perfect, perfect_actions
 from robustness.crash import fingerprint
 
 from dsacc import DSAC, evaluate, harden
+from dsacc.cli import main
 from dsacc.errors import ConfigError, RunError, Stopped
+from dsacc.hardening.distil import CHECKPOINT_EVERY
 from dsacc.hardening.states import GAMES, collect
 from dsacc.hardening.teacher import Teacher
-from dsacc.hardening.work import Recipe, Work
+from dsacc.hardening.work import ROUNDS, STATES, UPDATES, Recipe, Work
 from dsacc.play.adapters import as_player
 from dsacc.system.signals import StopSignals
 
@@ -251,3 +254,12 @@ def test_nothing_is_written_where_nothing_is_asked_for(teacher, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     harden(teacher, Sides, **SMALL)
     assert not list(Path(tmp_path).iterdir())
+
+
+def test_the_help_gives_the_defaults(capsys):
+    with pytest.raises(SystemExit):
+        main(["harden", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    for name, value in (("updates", UPDATES), ("states", STATES), ("rounds", ROUNDS)):
+        assert re.search(rf"--{name} .*?\(default: {value}\)", text), name
+    assert f"checkpoints (default: {CHECKPOINT_EVERY})" in text

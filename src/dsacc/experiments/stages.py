@@ -4,8 +4,8 @@
 [[harden]]                      # or [harden], if there is one
 agents = ["dsac-m"]             # default: all agents of the grid
 augment = "generic"             # or "near", or a list of augmentations and shifts
-updates = 10_000
-states = 8_000
+updates = 20_000
+states = 16_000
 rounds = 2
 picture_filter = "high-pass"    # default: that of the run
 label = "long"                  # in tables: "dsac-m, hardened (long)"

@@ -18,8 +18,8 @@ from dsacc.system.types import Array
 from dsacc.training.loop import Meter
 
 Row = dict[str, Any]
-UPDATES = 10_000  # of the student
-STATES = 8_000  # collected in all
+UPDATES = 20_000  # of the student
+STATES = 16_000  # collected in all
 ROUNDS = 2  # in which the student plays
 CLEAN = AUGMENTED = 16  # states per update
 LOG_EVERY = 250  # updates
