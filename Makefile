@@ -65,10 +65,10 @@ demo: $(VENV)/.core
 	$(BIN)/dsacc demo
 
 test-fast: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" tests
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" tests
 
 test: $(VENV)/.all
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 coverage: $(VENV)/.all
 	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term-missing
