@@ -161,7 +161,7 @@ def test_a_refused_command_says_one_sentence_and_writes_nothing(tmp_path, monkey
 def test_an_agent_has_met_what_it_was_trained_under_and_what_it_was_hardened_with():
     model = DSAC(CATCH, **SHOWN)
     assert OwnPlayer(model).augmented == resolve("generic")
-    model.hardened = {"name": "dsac hardened", "kinds": ["light", "fog"]}
+    model.hardened = {"train_seed": 0, "name": "dsac hardened", "kinds": ["light", "fog"]}
     assert OwnPlayer(model).augmented == (*resolve("generic"), "fog")
     assert OwnPlayer(DSAC(CATCH, **SMALL)).augmented == ()
 
