@@ -11,9 +11,10 @@ from dsacc.analysis.exposure import NOTE, WORDS, exposure_of, in_words, phrase
 from dsacc.analysis.formats import render
 from dsacc.analysis.names import display_name, in_agent_order, split_name, with_label
 from dsacc.analysis.results import collect
-from dsacc.analysis.rows import EXPOSURES, Condition, Row
+from dsacc.analysis.rows import Condition, Row
 from dsacc.analysis.summary import Summary
 from dsacc.analysis.tables import score_table, severity_table, summary_table
+from dsacc.system.types import EXPOSURES
 
 STUDENT, NEAR, FOREIGN = "dsac-m, hardened", "dsac-m, hardened (near)", "sb3:DQN, hardened (fog light)"
 SHIFTS = ("id", "snow", "rain", "fog")

@@ -9,8 +9,8 @@ import numpy as np
 
 from dsacc.analysis.references import game_name
 from dsacc.errors import ConfigError
+from dsacc.system.types import EXPOSURES
 
-EXPOSURES = ("unseen", "near", "trained on")
 Seed = int | None  # None for what we did not train: a random player, a callable, another library's agent
 
 

@@ -1,9 +1,11 @@
 """`dsacc harden`."""
 
 import argparse
+from dataclasses import fields
 from pathlib import Path
 
 from dsacc.cli.common import Commands, at_least_one, picked, say, whole
+from dsacc.config import Config, choices
 
 
 def add(commands: Commands) -> None:
@@ -27,7 +29,8 @@ def add(commands: Commands) -> None:
     every = "updates between checkpoints (default: 1000)"
     parser.add_argument("--checkpoint-every", type=whole, default=1_000, help=every)
     filters = "picture filter of the student (default: the agent's own; high-pass for agents of others)"
-    parser.add_argument("--picture-filter", choices=["none", "high-pass"], help=filters)
+    setting = next(f for f in fields(Config) if f.name == "picture_filter")
+    parser.add_argument("--picture-filter", choices=choices(setting), help=filters)
     fresh = "begin with new weights, also where the student could begin as a copy"
     parser.add_argument("--fresh", action="store_true", help=fresh)
     parser.add_argument("--values", action="store_true", help="scores of a function or an ONNX graph are values Q")

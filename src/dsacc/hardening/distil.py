@@ -130,7 +130,8 @@ def _student(teacher: Teacher, env: Env, picture_filter: str | None, fresh: bool
 
 def _require_memory(count: int, observations: Observations) -> None:
     """Refuse more states than fit, before anything is played."""
-    each, free = 2 * int(np.prod(observations.raw_shape)), free_memory()  # as they are, and as the network sees them
+    # As they are, as the network sees them, and once more while a round is added.
+    each, free = 3 * int(np.prod(observations.raw_shape)), free_memory()
     if count * each > free:
         fits = f"states {int(0.9 * free / each):,}"
         raise ConfigError(f"{count:,} states need {size(count * each)}, and only {size(free)} are free; use {fits}")

@@ -51,8 +51,9 @@ class HardenSession(FolderSession):
         if finished := step == work.recipe.updates:
             self.folder.write_checkpoint(step, regular, files, (), alone=finished)
         else:
-            for update, observations in work.rounds[len(self._segments) :]:
-                data = pack_arrays({"observations": observations}, {"update": update})
+            for number in range(len(self._segments), len(work.rounds)):
+                update, _ = work.rounds[number]
+                data = pack_arrays({"observations": work.states_of(number)}, {"update": update})
                 self._segments.append(self.folder.checkpoints.write_segment(update, data))
             arrays, plain = flatten(work.state())
             files["hardening.safetensors"] = pack_arrays(arrays, {"format": FORMAT, "state": plain})

@@ -11,8 +11,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from dsacc.envs.protocol import LimitsTests
 from dsacc.play.adapters.base import Rngs
+from dsacc.play.rollout import longest_episode
 from dsacc.system.types import Array
 
 Env = gym.Env[Any, Any]
@@ -20,7 +20,6 @@ Act = Callable[[Array, Rngs, bool], Array]  # raw observations [B, ...], a gener
 
 GAMES = 16  # played together: half of them greedy, half sampled
 STRIDE = 4  # one of so many states is kept on average: neighbours differ little
-LONGEST = 27_000  # agent steps; a longer episode is cut
 
 
 def collect(act: Act, make: Callable[[], Env], count: int, seed: np.random.SeedSequence) -> Iterator[Array]:
@@ -34,7 +33,7 @@ def collect(act: Act, make: Callable[[], Env], count: int, seed: np.random.SeedS
         envs = [opened.enter_context(closing(make())) for _ in range(GAMES)]
         seen = [_begin(env, rng) for env, rng in zip(envs, own, strict=True)]
         lengths = [0] * GAMES
-        half = GAMES // 2
+        half, limit = GAMES // 2, longest_episode(envs[0])
         while True:
             for e in np.flatnonzero(pick.random(GAMES) < 1 / STRIDE).tolist():
                 yield np.array(seen[e])
@@ -46,14 +45,9 @@ def collect(act: Act, make: Callable[[], Env], count: int, seed: np.random.SeedS
             for e, (env, action) in enumerate(zip(envs, actions, strict=True)):
                 seen[e], _, terminated, truncated, _ = env.step(int(action))
                 lengths[e] += 1
-                if terminated or truncated or lengths[e] >= _limit(env):
+                if terminated or truncated or lengths[e] >= limit:
                     seen[e], lengths[e] = _begin(env, own[e]), 0
 
 
 def _begin(env: Env, rng: np.random.Generator) -> Array:
     return np.asarray(env.reset(seed=int(rng.integers(2**31)))[0])
-
-
-def _limit(env: Env) -> int:
-    base = env.unwrapped
-    return int(base.test_steps) if isinstance(base, LimitsTests) else LONGEST

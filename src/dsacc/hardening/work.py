@@ -56,7 +56,7 @@ class Work:
         self.student = Student(model, rate, recipe.updates)
         self.augmenter = Augmenter(resolve(recipe.augment), model.observations.raw_shape)
         self.step = 0  # updates
-        self.rounds: list[tuple[int, Array]] = []  # the update at which each was collected, and its raw observations
+        self.rounds: list[tuple[int, int]] = []  # the update at which each was collected, and how many states it has
         self.meter = Meter()
         streams = [np.random.default_rng(np.random.SeedSequence((recipe.seed, HARDEN, i))) for i in range(2)]
         self.batches, self.augmentation = streams
@@ -131,7 +131,12 @@ class Work:
             self._answers = Answers(np.concatenate([old.policy_NA, new.policy_NA]), values)
             if encoded is not None and self._encoded is not None:
                 self._encoded = np.concatenate([self._encoded, encoded])
-        self.rounds.append((update, observations))
+        self.rounds.append((update, len(observations)))
+
+    def states_of(self, number: int) -> Array:
+        """The raw observations of one round."""
+        start = sum(count for _, count in self.rounds[:number])
+        return self._states[start : start + self.rounds[number][1]]
 
     # --- updates ---
 

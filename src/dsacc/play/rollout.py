@@ -23,10 +23,9 @@ from dsacc.errors import ConfigError
 from dsacc.play.adapters import Player, as_player
 from dsacc.play.store import RowStore, Trial
 from dsacc.shifts import MODES, Severity, Shift, as_level, exposure, find_kind
-from dsacc.shifts.augmentations import Exposure
 from dsacc.system.progress import Silent, Watcher, watcher
 from dsacc.system.threads import using_threads
-from dsacc.system.types import POLICIES
+from dsacc.system.types import POLICIES, Exposure
 
 Env = gym.Env[Any, Any]
 Tick = Callable[[int, int], None]  # episodes that have ended, steps that were played
@@ -148,14 +147,19 @@ class Episode:
     number: int
 
 
+def longest_episode(env: Env) -> int:
+    """Agent steps after which an episode is cut."""
+    base = env.unwrapped
+    return int(base.test_steps) if isinstance(base, LimitsTests) else MAX_STEPS
+
+
 class Game:
     """One environment under one condition. `base` can serve another condition afterwards: an emulator takes 100 ms to
     start."""
 
     def __init__(self, base: Env, trial: Trial, seed: int) -> None:
         self.base, self.env, self.seed = base, base, seed
-        inner = base.unwrapped
-        self.limit = int(inner.test_steps) if isinstance(inner, LimitsTests) else MAX_STEPS
+        self.limit = longest_episode(base)
         if trial.shift != "id":
             severity, mode = trial.severity or "paper", str(trial.mode)
             self.env = Shift(base, trial.shift, severity, mode, seed, where=trial.where)

@@ -11,7 +11,6 @@ hardened with the shift itself was `trained on` it; any other shift is `unseen`.
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import cv2
 import numpy as np
@@ -21,9 +20,8 @@ from dsacc.shifts.bank import bank
 from dsacc.shifts.kinds import find_kind, names
 from dsacc.shifts.layout import Layout
 from dsacc.system.text import nearest
-from dsacc.system.types import Array
+from dsacc.system.types import Array, Exposure
 
-Exposure = Literal["unseen", "near", "trained on"]
 Alter = Callable[[Array, Array], Array]  # a picture [H, W, C] uint8 and another one of the same game, to a changed one
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Alter]
 KEPT = 256  # draws that are kept for reuse where drawing takes longer than applying

@@ -7,14 +7,14 @@ import re
 import numpy as np
 import pytest
 from helpers.browser import Browser, find_chromium
+from helpers.quick_pictures import quick_pictures  # noqa: F401 - used by every test here
 from helpers.studies import synthetic_study
-from PIL import Image
 
 from dsacc.analysis.results import collect
 from dsacc.analysis.rows import Row
 from dsacc.analysis.summary import Summary
 from dsacc.play.store import RowStore
-from dsacc.views.report import gallery, write_report
+from dsacc.views.report import write_report
 from dsacc.views.report.series import check_curves
 from dsacc.views.report.study import read_study
 from dsacc.views.report.verdict import claims, disagreements, headlines, kept, limits
@@ -51,19 +51,6 @@ def judged(rows, baseline=None):
     results = collect(rows)[0][0]
     summary = Summary(results, baseline)
     return results, summary, claims(results, summary)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_pictures():
-    """A white picture instead of the weather, which takes seconds per game."""
-
-    def preview(envs, out, **how):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (400, 120), "white").save(out)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gallery, "preview", preview)
-        yield
 
 
 @pytest.fixture(scope="module")

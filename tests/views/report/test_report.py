@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from helpers.quick_pictures import quick_pictures  # noqa: F401 - used by every test here
 from helpers.studies import NINE, THREE, synthetic_study
 from PIL import Image
 
@@ -19,7 +20,7 @@ from dsacc.config import Config
 from dsacc.errors import ConfigError, RunError
 from dsacc.play.store import read_rows
 from dsacc.system.text import printable
-from dsacc.views.report import gallery, write_report
+from dsacc.views.report import write_report
 from dsacc.views.report.drawing import Style
 from dsacc.views.report.films import films, shoot
 from dsacc.views.report.progress import _thinned, diagnostic_figures, learning_figures
@@ -37,19 +38,6 @@ def text_of(page) -> str:
     parser.handle_data = kept.append  # type: ignore[method-assign]
     parser.feed(content)
     return " ".join(" ".join(kept).split())
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_pictures():
-    """A white picture instead of the weather, which takes seconds per game. The test of the demo has the real one."""
-
-    def preview(envs, out, **how):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (400, 120), "white").save(out)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gallery, "preview", preview)
-        yield
 
 
 @pytest.fixture(scope="module")
