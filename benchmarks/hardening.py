@@ -1,6 +1,9 @@
 """What each part of hardening is worth: one agent, many recipes, the share of its score that each student keeps.
 
-    python benchmarks/hardening.py RUN [RUN...] --out parts.jsonl --only updates sets --episodes 10
+    python benchmarks/hardening.py AGENT [AGENT...] --out parts.jsonl --only updates sets --episodes 10
+    python benchmarks/hardening.py sb3:dqn.zip --env MsPacman --only parts
+
+AGENT is anything that `dsacc evaluate` takes, and a file of Stable-Baselines3 is trusted.
 
 The share kept is (score - random) / (clean score of the agent before hardening - random). Each line of the file is one
 student (or the agent itself) with its raw scores, so a second call does what is missing and prints the table of all.
@@ -55,16 +58,24 @@ def variants(updates: int) -> Iterator[Variant]:
         yield f"modes: {mode}, hardened", usual, {"mode": mode}
 
 
-def measure(run: str, variant: Variant, episodes: int, seed: int) -> dict[str, Any]:
+def measure(run: str, env: str | None, variant: Variant, episodes: int, seed: int) -> dict[str, Any]:
     """One line of the file."""
     name, recipe, asked = variant
-    agent, began = DSAC.load(run), time.process_time()
-    student = agent if recipe is None else harden(agent, seed=seed, **recipe)
+    agent, began = run if ":" in run else DSAC.load(run), time.process_time()
+    student = agent if recipe is None else harden(agent, env, seed=seed, trust=True, **recipe)
     seconds = time.process_time() - began
-    rows = evaluate(student, episodes=episodes, policy=["greedy", "sampled"], shifts=["id", *WEATHER], **asked)
+    policies = ["greedy"] if student is run else ["greedy", "sampled"]  # a DQN has no other
+    rows = evaluate(student, env, episodes=episodes, policy=policies, shifts=["id", *WEATHER], trust=True, **asked)
     scores = {f"{row['shift']} {row['policy']}": float(np.mean(row["returns"])) for row in rows}
-    facts = {"run": run, "env": agent.config.env, "train_seed": agent.config.seed, "step": agent.step}
-    return {**facts, "variant": name, "episodes": episodes, "seed": seed, "seconds": round(seconds, 1), **scores}
+    facts = {name: rows[0][name] for name in ("env", "train_seed", "step")}
+    return {
+        "run": run,
+        **facts,
+        "variant": name,
+        "episodes": episodes,
+        "seed": seed,
+        "seconds": round(seconds, 1),
+    } | scores
 
 
 def show(lines: list[dict[str, Any]], console: Console) -> None:
@@ -82,8 +93,10 @@ def show(lines: list[dict[str, Any]], console: Console) -> None:
             kept = []
             for line in own:
                 random = getattr(scale(line["env"]), "random", 0.0)
-                best = clean[line["run"]][f"id {policy}"]
-                kept.append((line[condition] - random) / (best - random))
+                before = clean[line["run"]]
+                best = before.get(f"id {policy}", before["id greedy"])
+                if condition in line:
+                    kept.append((line[condition] - random) / (best - random))
             shares.append(f"{np.mean(kept):.2f}" if kept else "-")
         table.add_row(name, str(len(own)), *shares, f"{np.mean([line['seconds'] for line in own]):.0f}" if own else "-")
     console.print(table)
@@ -91,7 +104,8 @@ def show(lines: list[dict[str, Any]], console: Console) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="+", help="run folders or saved agents")
+    parser.add_argument("runs", nargs="+", metavar="AGENT", help="run folders, saved agents, or sb3:FILE")
+    parser.add_argument("--env", help="environment of an agent that does not know it")
     parser.add_argument("--out", type=Path, default=Path("hardening.jsonl"), help="file of the results")
     parser.add_argument("--only", nargs="+", default=[], help="groups of recipes, by the beginning of their names")
     parser.add_argument("--updates", type=int, default=20_000, help="updates where these do not vary")
@@ -107,7 +121,7 @@ def main() -> None:
         for run in args.runs if wanted else ():
             if any((line["run"], line["variant"]) == (run, variant[0]) for line in lines):
                 continue
-            lines.append(measure(run, variant, args.episodes, args.seed))
+            lines.append(measure(run, args.env, variant, args.episodes, args.seed))
             with args.out.open("a") as file:
                 file.write(json.dumps(lines[-1]) + "\n")
     show(lines, console)

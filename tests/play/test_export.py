@@ -14,7 +14,7 @@ from dsacc.envs.filters import filtered
 from dsacc.errors import ModelError
 from dsacc.play import export
 from dsacc.play.adapters import OnnxPlayer, OwnPlayer, find_player
-from dsacc.play.export import export_onnx, random_observations
+from dsacc.play.export import export_agent, export_onnx, random_observations
 
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
@@ -170,3 +170,32 @@ def test_an_agent_behind_a_filter_is_exported_with_it(tmp_path):
     dimmed = (raw * 0.5 + 40).astype(np.uint8)
     answer = OnnxPlayer(tmp_path / "a.onnx").answer(dimmed)
     assert np.abs(answer - model.logits(dimmed)).max() < 1e-4
+
+
+@pytest.mark.parametrize("average_policy", [False, True])
+def test_a_shared_agent_is_small_plays_alike_and_learns_on(tmp_path, average_policy):
+    model = DSAC("CartPole-v1", average_policy=average_policy, random_steps=50, seed=2).learn(300)
+    made = export_agent(model, tmp_path / "shared")
+    model.save(tmp_path / "whole")
+    assert made.path == tmp_path / "shared.safetensors"
+    assert made.bytes < (tmp_path / "whole.safetensors").stat().st_size / 5
+    shared = DSAC.load(made.path)
+    seen = random_observations(model.observations, 200, np.random.default_rng(5))
+    assert np.abs(shared.logits(seen) - model.logits(seen)).max() < 0.01 * np.abs(model.logits(seen)).max()
+    q, own = (m.learner.target_critics(torch.as_tensor(seen))[0] for m in (shared, model))
+    if average_policy:  # these act, so they were kept; else the online critics were
+        assert (q - own).abs().max() < 0.01 * own.abs().max()
+    assert shared.step == model.step == 300
+    DSAC.load(made.path, env="CartPole-v1").learn(60)
+
+
+def test_a_shared_agent_never_replaces_what_it_is_made_of(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    DSAC("CartPole-v1", hidden=16).save("agent")
+    whole = (tmp_path / "agent.safetensors").read_bytes()
+    assert main(["export", "agent.safetensors", "--format", "agent"]) == 2
+    assert "name another file with --out" in capsys.readouterr().err
+    assert main(["export", "agent", "--format", "agent"]) == 2
+    assert (tmp_path / "agent.safetensors").read_bytes() == whole
+    assert main(["export", "agent", "--format", "agent", "--out", "small"]) == 0
+    assert "next: dsacc evaluate small.safetensors" in capsys.readouterr().err
