@@ -70,6 +70,10 @@ def test_a_stage_is_read_with_its_defaults_and_for_its_agents(tmp_path):
     run = plan_of(one_line + GRID, tmp_path).runs[0]
     assert run.harden == (Stage(("near", "fog"), 9, 99, 0, "high-pass", "near fog"),)
     assert run.students[0].agent == "dsac, hardened (near fog)"
+    begun_anew = plan_of(GRID + "[harden]\nfresh = true\n", tmp_path).runs[1]
+    assert begun_anew.harden[0].recipe["fresh"] is True
+    assert begun_anew.students[0].name != student.name
+    assert "fresh" not in dsac_m.harden[0].recipe  # the student's name is the hash of it, as before there was the key
 
 
 def test_several_stages_and_variants_give_students_with_names_of_their_own(tmp_path):
@@ -107,6 +111,7 @@ def test_a_plan_without_a_stage_is_written_as_before(tmp_path):
         ('[harden]\naugment = "genric"', "harden: unknown augmentation 'genric'; did you mean 'generic'?"),
         ("[harden]\naugment = []", "harden.augment must be a list of texts, not []"),
         ('[harden]\npicture_filter = "low"', "harden.picture_filter must be one of none, high-pass, not 'low'"),
+        ("[harden]\nfresh = 1", "harden.fresh must be true or false, not 1"),
         ('[harden]\nagents = ["dqn"]', "harden.agents must be one of dsac, dsac-m, dsac-v, dsac-mv, not 'dqn'"),
         ('[harden]\nlabel = " "', "harden.label must be a text without brackets, not ' '"),
         ("[[harden]]\n[[harden]]\nupdates = 9", "harden makes two students of dsac with the same name"),

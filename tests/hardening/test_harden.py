@@ -239,6 +239,7 @@ def test_another_recipe_or_a_training_run_in_the_same_folder_is_refused(teacher,
         (perfect, {"states": 10**12}, "are free; use states"),
         (perfect_actions, {"values": True}, "answers with actions, which are not values"),
         (perfect, {"picture_filter": "low-pass"}, "picture_filter is one of"),
+        (perfect, {"device": "cuda:7"}, "device 'cuda:7' is not available here"),
     ],
 )
 def test_a_mistake_is_one_sentence(agent, settings, message):

@@ -14,7 +14,7 @@ label = "no noise"
 agents = ["dsac-m"]             # default: all agents of the grid
 settings = { perturbation = "none" }
 [harden]                        # makes a student of each run with dsacc.harden; [[harden]] makes several
-augment = "generic"             # also: updates, states, rounds, picture_filter, agents, label
+augment = "generic"             # also: updates, states, rounds, picture_filter, fresh, agents, label
 [tests]
 shifts = ["id", "snow"]         # also: severity, mode, episodes, policy, seed, every
 ```

@@ -27,11 +27,13 @@ class Stage:
     rounds: int
     picture_filter: str | None = None  # of the student; None keeps the run's own
     label: str = ""  # tells the students of one run apart in tables; does not change the student
+    fresh: bool = False  # new weights in place of a copy of the run's
 
     @property
     def recipe(self) -> dict[str, Any]:
         """Everything that changes the student, by the names that `harden` has for it."""
-        return {name: value for name, value in vars(self).items() if name != "label"}
+        left_out = ("label",) if self.fresh else ("label", "fresh")  # so that students made before keep their names
+        return {name: value for name, value in vars(self).items() if name not in left_out}
 
     @property
     def title(self) -> str:
@@ -237,9 +239,10 @@ def _lost_student(old: Run, new: Run) -> str | None:
         same = next((s for s in new.harden if s.label == stage.label), None)
         if same is None:
             return f"{old.name}, {stage.title} is there and not here"
-        for name, value in stage.recipe.items():
-            if value != same.recipe[name]:
-                return f"harden.{name} {_said(value)} there, {_said(same.recipe[name])} here"
+        for name in stage.recipe | same.recipe:
+            before, after = getattr(stage, name), getattr(same, name)
+            if before != after:
+                return f"harden.{name} {_said(before)} there, {_said(after)} here"
     return None
 
 

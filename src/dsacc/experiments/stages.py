@@ -8,6 +8,7 @@ updates = 20_000
 states = 16_000
 rounds = 2
 picture_filter = "high-pass"    # default: that of the run
+fresh = true                    # new weights; default: a student with its run's filter begins as a copy
 label = "long"                  # in tables: "dsac-m, hardened (long)"
 ```
 """
@@ -23,7 +24,7 @@ from dsacc.experiments.plan import Stage
 from dsacc.hardening.work import Recipe
 
 NUMBERS = ("updates", "states", "rounds")
-KEYS = ("label", "agents", "augment", *NUMBERS, "picture_filter")
+KEYS = ("label", "agents", "augment", *NUMBERS, "picture_filter", "fresh")
 FILTERS = choices(next(f for f in fields(Config) if f.name == "picture_filter")) or ()
 
 Stages = list[tuple[Stage, tuple[str, ...]]]  # each with the agents that it is for
@@ -67,8 +68,11 @@ def _stage(checks: Checks, table: Mapping[str, Any], key: str) -> tuple[Stage, t
     seen_through = table.get("picture_filter")
     if seen_through is not None and seen_through not in FILTERS:
         raise checks.wrong(f"{at}picture_filter", f"must be one of {', '.join(FILTERS)}, not {seen_through!r}")
+    fresh = table.get("fresh", False)
+    if not isinstance(fresh, bool):
+        raise checks.wrong(f"{at}fresh", f"must be true or false, not {fresh!r}")
     label = table.get("label", "" if augment == Recipe.augment else " ".join(augment))
     if not isinstance(label, str) or ("label" in table and not label.strip()) or any(c in "()" for c in label):
         raise checks.wrong(f"{at}label", f"must be a text without brackets, not {label!r}")
     numbers = {name: getattr(recipe, name) for name in NUMBERS}
-    return Stage(augment, **numbers, picture_filter=seen_through, label=label), tuple(agents)
+    return Stage(augment, **numbers, picture_filter=seen_through, label=label, fresh=fresh), tuple(agents)

@@ -100,7 +100,7 @@ def perform(run: Run, tests: Tests, out: Path, device: str = "cpu") -> None:
     try:
         _train(run, tests, folder_of(out, run), device, task)
         for student in run.students:
-            _harden(student, tests, out, task)
+            _harden(student, tests, out, device, task)
     except (Stopped, KeyboardInterrupt):
         task.set("stopped")
         raise
@@ -122,7 +122,7 @@ def _train(run: Run, tests: Tests, folder: Path, device: str, task: TaskFile) ->
     _evaluate(model, tests, folder, task)
 
 
-def _harden(student: Student, tests: Tests, out: Path, task: TaskFile) -> None:
+def _harden(student: Student, tests: Tests, out: Path, device: str, task: TaskFile) -> None:
     """Make a student, or continue it, and test it. Its teacher is read from the run's folder: by now the memory of the
     run's replay is free."""
     from dsacc.dsac import DSAC
@@ -130,8 +130,8 @@ def _harden(student: Student, tests: Tests, out: Path, task: TaskFile) -> None:
     from dsacc.play.adapters import OwnPlayer
 
     task.set("hardening", student=student)
-    folder, teacher = folder_of(out, student), DSAC.load(folder_of(out, student.run))
-    player = OwnPlayer(harden(teacher, seed=student.run.seed, out=folder, **student.stage.recipe))
+    folder, teacher = folder_of(out, student), DSAC.load(folder_of(out, student.run), device=device)
+    player = OwnPlayer(harden(teacher, seed=student.run.seed, out=folder, device=device, **student.stage.recipe))
     player.agent = student.agent  # with the stage's label
     task.set("testing")
     _evaluate(player, tests, folder, task)

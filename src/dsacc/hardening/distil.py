@@ -46,6 +46,7 @@ def harden(
     checkpoint_every: int = CHECKPOINT_EVERY,
     trust: bool = False,
     threads: int = 1,
+    device: str = "cpu",
     progress_bar: bool = False,
 ) -> DSAC:
     """A student that plays like `agent` and keeps its score under shifts that it never saw. It is a DSAC again.
@@ -62,7 +63,7 @@ def harden(
     - `values`: the scores that a function or an ONNX graph returns are values Q, not logits.
     - `out`: a run folder for the student. The same call continues it after a stop, and ends with the same bytes. It is
       saved every `checkpoint_every` updates.
-    - `threads`: of torch.
+    - `threads`, `device`: of torch.
     """
     if isinstance(checkpoint_every, bool) or not isinstance(checkpoint_every, int) or checkpoint_every < 1:
         raise ConfigError(f"checkpoint_every must be a whole number of at least 1, not {checkpoint_every!r}")
@@ -81,11 +82,11 @@ def harden(
         if not observations.is_image:
             raise ConfigError(f"{env_name(first)} shows no pictures: augmentations are made for pictures of uint8")
         teacher = Teacher(player, actions, values)
-        model = _student(teacher, first, picture_filter, fresh, recipe)
+        model = _student(teacher, first, picture_filter, fresh, recipe, device)
     _require_memory(recipe.states, observations)
     folder = None if out is None else RunFolder(out, model.config, recipe.updates, model.hardened)
     if folder is not None and folder.found == "finished":
-        return DSAC.from_file(read_latest(folder.path))
+        return DSAC.from_file(read_latest(folder.path), device=device)
     with using_threads(threads):
         work = Work(model, teacher, make, recipe, RATE)
         session = Unsaved() if folder is None else HardenSession(folder, work, checkpoint_every)
@@ -100,7 +101,7 @@ def harden(
     return model
 
 
-def _student(teacher: Teacher, env: Env, picture_filter: str | None, fresh: bool, recipe: Recipe) -> DSAC:
+def _student(teacher: Teacher, env: Env, picture_filter: str | None, fresh: bool, recipe: Recipe, device: str) -> DSAC:
     """The student before its first update."""
     player, own = teacher.player, teacher.model
     kinds = tuple(dict.fromkeys((*getattr(player, "augmented", ()), *resolve(recipe.augment))))
@@ -117,7 +118,7 @@ def _student(teacher: Teacher, env: Env, picture_filter: str | None, fresh: bool
     picture_filter = picture_filter or ("high-pass" if own is None else own.config.picture_filter)
     hardened["fresh"] = fresh or own is None or picture_filter != own.config.picture_filter
     if own is not None and not hardened["fresh"]:
-        return DSAC.from_file(replace(own.to_file(), hardened=hardened))
+        return DSAC.from_file(replace(own.to_file(), hardened=hardened), device=device)
     if own is not None:
         settings: dict[str, Any] = {**vars(own.config), "picture_filter": picture_filter}
         settings.pop("env")
@@ -125,7 +126,7 @@ def _student(teacher: Teacher, env: Env, picture_filter: str | None, fresh: bool
     else:
         preset, settings = default_preset(pictures=True), {"picture_filter": picture_filter}
         begun = DSAC(env, preset=preset, seed=player.train_seed or 0, **settings)
-    return DSAC.from_file(replace(begun.to_file(), step=player.step or 0, hardened=hardened))
+    return DSAC.from_file(replace(begun.to_file(), step=player.step or 0, hardened=hardened), device=device)
 
 
 def _require_memory(count: int, observations: Observations) -> None:
