@@ -1,0 +1,196 @@
+"""How well can the ball of Breakout be found in weather, through which picture filter, by a network of our size?
+
+    python benchmarks/ball.py --filters high-pass none --augment generic --updates 3000
+
+A network with the trunk of the preset `efficient` learns to say where the ball is, from 16 clean and 16 augmented
+stacks of four frames per update, as a student of `dsacc harden` learns what to do. The game's memory tells the truth.
+It is tested on other games, clean and in weather: the share of stacks in which it is at most half a paddle (8 of 160
+pixels) off to either side. A guess is right in about 0.12 of them.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dsacc import Shift, make_env
+from dsacc.agent.networks import rescaled
+from dsacc.envs.filters import high_pass
+from dsacc.shifts import Augmenter, resolve
+from dsacc.system.threads import use_one_thread
+from dsacc.system.types import Array
+
+WEATHER = ("snow", "rain", "fog")
+BALL_X, BALL_Y, PADDLE_X = 99, 101, 72  # places in the memory of the console
+HALF_PADDLE = 8  # pixels of the screen
+MIDDLE, SPREAD = np.array([128.0, 120.0]), np.array([60.0, 50.0])  # of the ball's place, to learn it in units of one
+
+
+# --- filters: float pictures [H, W] around 0 --------------------------------------------------------------------------
+
+
+def _detail(plane: Array) -> Array:
+    x = plane.astype(np.float32)
+    return np.asarray(x - cv2.boxFilter(x, -1, (9, 9)))
+
+
+def _shown(d: Array, deviation: Any, reach: float = 3.0) -> Array:
+    return np.asarray(np.clip(d / deviation, -reach, reach) / reach, np.float32)
+
+
+def steady(plane: Array) -> Array:
+    """High-pass in fixed units: one deviation is 24 grey levels, whatever else is in the picture."""
+    return _shown(_detail(plane), 24.0)
+
+
+def robust(plane: Array) -> Array:
+    """High-pass in units of a deviation that few bright pixels hardly change."""
+    d = _detail(plane)
+    deviation = d.std()
+    for _ in range(3):
+        deviation = np.clip(d, -1.5 * deviation, 1.5 * deviation).std() * 1.2
+    return _shown(d, deviation + 2, 6.0)
+
+
+def local(plane: Array) -> Array:
+    """Local contrast: in units of the deviation over 21x21 pixels."""
+    d = _detail(plane)
+    return _shown(d, np.sqrt(cv2.boxFilter(d * d, -1, (21, 21))) + 6)
+
+
+def median(plane: Array) -> Array:
+    """Less the local median in place of the local mean: a flake leaves no dark ring."""
+    d = plane.astype(np.float32) - cv2.medianBlur(plane, 9)
+    return _shown(d, d.std() + 2)
+
+
+FILTERS: dict[str, Callable[[Array], Array]] = {
+    "none": lambda plane: np.asarray(plane / 255, np.float32),
+    "high-pass": lambda plane: np.asarray((high_pass(plane).astype(np.float32) - 128) / 127),
+    "steady": steady,
+    "robust": robust,
+    "local": local,
+    "median": median,
+}
+
+
+# --- states -----------------------------------------------------------------------------------------------------------
+
+
+def collect(count: int, seed: int, shifts: tuple[str, ...]) -> tuple[dict[str, Array], Array]:
+    """Stacks of the same games, clean and in weather, and the ball's place [N, 2] in each."""
+    rng = np.random.default_rng(seed)
+    envs: dict[str, Any] = {"id": make_env("Breakout")}
+    envs |= {name: Shift(make_env("Breakout"), name, seed=seed) for name in shifts}
+    seen = {name: env.reset(seed=seed)[0] for name, env in envs.items()}
+    kept: dict[str, list[Array]] = {name: [] for name in envs}
+    places: list[tuple[int, int]] = []
+    games = 0
+    while len(places) < count:
+        ram = envs["id"].unwrapped.ale.getRAM()
+        x, y, paddle = int(ram[BALL_X]), int(ram[BALL_Y]), int(ram[PADDLE_X])
+        if y > 0 and rng.random() < 0.35:  # there is a ball
+            places.append((x, y))
+            for name, stacks in kept.items():
+                stacks.append(np.array(seen[name]))
+        if rng.random() < 0.25:
+            action = int(rng.integers(4))
+        else:  # fire, or follow the ball
+            action = 1 if y == 0 else 2 if x > paddle + 4 else 3 if x < paddle - 4 else 0
+        over = False
+        for name, env in envs.items():
+            seen[name], _, terminated, truncated, _ = env.step(action)
+            over = terminated or truncated
+        if over:
+            games += 1
+            seen = {name: env.reset(seed=1_000 * seed + games)[0] for name, env in envs.items()}
+    return {name: np.stack(stacks) for name, stacks in kept.items()}, np.array(places)
+
+
+# --- the network ------------------------------------------------------------------------------------------------------
+
+
+class Finder(nn.Module):
+    """The trunk of `compact` or `nature`, and two numbers: where the ball is."""
+
+    def __init__(self, encoder: str, rescale: bool) -> None:
+        super().__init__()
+        sizes = {"compact": [(4, 16, 8, 4), (16, 32, 4, 2)], "nature": [(4, 32, 8, 4), (32, 64, 4, 2), (64, 64, 3, 1)]}
+        layers = [layer for size in sizes[encoder] for layer in (nn.Conv2d(*size), nn.ReLU())]
+        self.convolutions = nn.Sequential(*layers)
+        self.convolutions.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        flat = self.convolutions(torch.zeros(1, 4, 84, 84)).numel()
+        self.body = nn.Sequential(nn.Linear(flat, 256), nn.ReLU(), nn.Linear(256, 2))
+        self.rescale = rescale
+
+    def forward(self, x: Tensor) -> Tensor:
+        features = self.convolutions(x).permute(0, 2, 3, 1)
+        return self.body((rescaled(features) if self.rescale else features).flatten(1))  # type: ignore[no-any-return]
+
+
+def seen_through(stacks: Array, picture_filter: str) -> Tensor:
+    through = FILTERS[picture_filter]
+    pictures = np.stack([[through(np.ascontiguousarray(plane)) for plane in stack] for stack in stacks])
+    return torch.from_numpy(pictures).contiguous(memory_format=torch.channels_last)
+
+
+def measure(
+    train: tuple[Array, Array], test: tuple[dict[str, Array], Array], picture_filter: str, args: argparse.Namespace
+) -> dict[str, Any]:
+    """Train a finder through one filter; the share of stacks in which it finds the ball, per condition."""
+    stacks, places = train
+    torch.manual_seed(args.seed)
+    rng = np.random.default_rng(args.seed)
+    finder = Finder(args.encoder, args.rescale)
+    optimizer = torch.optim.Adam(finder.parameters(), lr=1e-3)
+    augment = Augmenter(resolve(args.augment), stacks.shape[1:])
+    wanted = torch.tensor((places - MIDDLE) / SPREAD, dtype=torch.float32)
+    began = time.process_time()
+    for update in range(args.updates):
+        index = rng.integers(len(stacks), size=32)
+        shown = np.concatenate([stacks[index[:16]], augment(stacks[index[16:]], stacks, rng)])
+        loss = F.smooth_l1_loss(finder(seen_through(shown, picture_filter)), wanted[index], beta=0.1)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.param_groups[0]["lr"] = 1e-3 * (1 - update / args.updates)
+        optimizer.step()
+    found = {}
+    with torch.no_grad():
+        for name, tested in test[0].items():
+            off = (finder(seen_through(tested, picture_filter))[:, 0].numpy() * SPREAD[0] + MIDDLE[0]) - test[1][:, 0]
+            found[name] = round(float((np.abs(off) < HALF_PADDLE).mean()), 2)
+    said = {"filter": picture_filter, "augment": " ".join(args.augment), "encoder": args.encoder}
+    return {**said, "updates": args.updates, "CPU s": round(time.process_time() - began), **found}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--filters", nargs="+", choices=list(FILTERS), default=list(FILTERS), help="which filters")
+    parser.add_argument("--augment", nargs="+", default=["generic"], help="augmentations and shifts to learn under")
+    parser.add_argument("--encoder", choices=["compact", "nature"], default="compact", help="trunk")
+    parser.add_argument("--rescale", action="store_true", help="rescale features, as the preset efficient does")
+    parser.add_argument("--updates", type=int, default=3_000, help="of 32 stacks")
+    parser.add_argument("--states", type=int, default=8_000, help="stacks to learn from")
+    parser.add_argument("--seed", type=int, default=0, help="of learning")
+    parser.add_argument("--out", type=Path, help="file to which each result is added, as a line of JSON")
+    args = parser.parse_args()
+    use_one_thread()
+    (clean, places), test = collect(args.states, 12, ()), collect(800, 11, WEATHER)
+    for picture_filter in args.filters:
+        line = json.dumps(measure((clean["id"], places), test, picture_filter, args))
+        print(line, flush=True)
+        if args.out is not None:
+            with args.out.open("a") as file:
+                file.write(line + "\n")
+
+
+if __name__ == "__main__":
+    main()
