@@ -90,9 +90,9 @@ $(VENV)-site/.all: constraints.txt | check-python
 	$(VENV)-site/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt mkdocs-material
 	@touch $@
 
-# The variable silences an advertisement that is no warning about these documents.
+# Not --quiet: MkDocs does not count the warnings that it does not show. The variable silences an advertisement.
 site: $(VENV)-site/.all
-	NO_MKDOCS_2_WARNING=1 $(VENV)-site/bin/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(VENV)-site/bin/mkdocs build --strict
 	@echo "the site is in site/index.html"
 
 bench: $(VENV)/.all
