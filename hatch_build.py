@@ -14,7 +14,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 _COMMENT = re.compile(r"^<!--.*?-->\n", re.MULTILINE | re.DOTALL)
 _PICTURE = re.compile(r"^!\[[^\]]*\]\((?!https?:)[^)]*\)\n\n", re.MULTILINE)
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|mailto:|#)([^)\s]*)\)")
-_WHERE = "\nThe pages that are named here, and their pictures, are in the source distribution, in `docs/`.\n"
+_WHERE = "\nThe pages and examples that are named here, and the pictures, are in the source distribution.\n"
 
 
 def description(readme: str, repository: str | None = None) -> str:
