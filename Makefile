@@ -10,7 +10,7 @@ EXTRAS := atari,box2d,ray,slurm,tensorboard,video,sb3,onnx,dev
 # One test process per core, with one thread each.
 JOBS ?= auto
 
-.PHONY: demo test test-fast setup lint docs coverage bench bench-peers bench-steps bench-memory bench-kernels bench-checkpoints bench-coverage bench-evaluation bench-backends weather-oracle crash-test fault-test cluster-test classic clean help
+.PHONY: demo test test-fast setup lint docs site coverage bench bench-peers bench-steps bench-memory bench-kernels bench-checkpoints bench-coverage bench-evaluation bench-backends weather-oracle crash-test fault-test cluster-test classic clean help
 help:
 	@echo "make demo      install, train two agents on a built-in game, harden one, test all three (minutes)"
 	@echo "make test-fast the quick tests, with the extra dev alone (about a minute)"
@@ -18,6 +18,7 @@ help:
 	@echo "make setup     install with all extras"
 	@echo "make lint      ruff and mypy"
 	@echo "make docs      write docs/api.md, the reference, from docstrings, settings and the command line"
+	@echo "make site      the documentation as a site with search, in site/, which opens from disk (own .venv-site)"
 	@echo "make coverage  tests with line coverage of maths/ and agent/ (at least 95 %)"
 	@echo "make bench     time the solve and the update, side by side"
 	@echo "make bench-peers    one update beside other libraries', and the parts of a step (own .venv-bench)"
@@ -82,6 +83,18 @@ lint: $(VENV)/.all
 docs: $(VENV)/.core
 	$(BIN)/python docs/make_api.py
 
+# The site is made of files alone, docs/api.md among them, so its environment does not need dsacc and torch.
+$(VENV)-site/.all: constraints.txt | check-python
+	$(PYTHON) -m venv $(VENV)-site
+	@echo "installing MkDocs into $(VENV)-site"
+	$(VENV)-site/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt mkdocs-material
+	@touch $@
+
+# Not --quiet: MkDocs does not count the warnings that it does not show. The variable silences an advertisement.
+site: $(VENV)-site/.all
+	NO_MKDOCS_2_WARNING=1 $(VENV)-site/bin/mkdocs build --strict
+	@echo "the site is in site/index.html"
+
 bench: $(VENV)/.all
 	$(BIN)/python benchmarks/update.py
 
@@ -144,4 +157,4 @@ classic: $(VENV)/.all
 	$(BIN)/python benchmarks/classic.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-bench $(VENV)-oracle demo
+	rm -rf $(VENV) $(VENV)-site $(VENV)-bench $(VENV)-oracle demo dist site

@@ -10,6 +10,8 @@ from importlib.util import find_spec
 import pytest
 import torch
 
+from dsacc.system.extras import how_to_install
+
 # The tests run side by side, and results must not depend on how many cores the machine has.
 torch.set_num_threads(1)
 
@@ -34,16 +36,16 @@ SLOW = (
     "tests/views/report/test_report.py",
     "tests/views/test_watch.py",
 )
-# By package: the extra that brings it, and what a failure says where it is missing.
+# By package: the extra that brings it, and what a failure says where it is missing, beside how to install it.
 EXTRAS = {
     "ale_py": ("atari", r"ale[-_]py|there is no Atari game"),
     "Box2D": ("box2d", r"Box2D is not installed"),
-    "imageio_ffmpeg": ("video", r"imageio_ffmpeg|dsacc\[video\]"),
-    "onnx": ("onnx", r"named 'onnx|dsacc\[onnx\]"),
-    "ray": ("ray", r"named 'ray'|dsacc\[ray\]"),
-    "stable_baselines3": ("sb3", r"stable_baselines3|sb3_contrib|dsacc\[sb3\]"),
-    "submitit": ("slurm", r"submitit|dsacc\[slurm\]"),
-    "tensorboardX": ("tensorboard", r"tensorboardX|dsacc\[tensorboard\]"),
+    "imageio_ffmpeg": ("video", r"imageio_ffmpeg"),
+    "onnx": ("onnx", r"named 'onnx"),
+    "ray": ("ray", r"named 'ray'"),
+    "stable_baselines3": ("sb3", r"stable_baselines3|sb3_contrib"),
+    "submitit": ("slurm", r"submitit"),
+    "tensorboardX": ("tensorboard", r"tensorboardX"),
 }
 
 
@@ -63,8 +65,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     if report.failed:
         said = report.longreprtext + report.capstderr
         for package, (extra, sign) in EXTRAS.items():
-            if find_spec(package) is None and re.search(sign, said):
+            if find_spec(package) is None and (re.search(sign, said) or how_to_install(extra) in said):
                 report.outcome = "skipped"
-                report.longrepr = (str(item.path), 0, f"Skipped: needs {package}: pip install 'dsacc[{extra}]'")
+                report.longrepr = (str(item.path), 0, f"Skipped: needs {package}: {how_to_install(extra)}")
                 break
     return report

@@ -1,6 +1,6 @@
 """A Ray cluster of two nodes on one machine, and a small experiment on it.
 
-    pip install 'dsacc[ray]'      (or `make setup`, which brings it)
+    pip install ray      (or `make setup`, which brings it)
     python examples/ray_two_nodes.py
 
 On real machines only the first part changes: there, `ray start` begins a node on each (docs/clusters.md).

@@ -11,8 +11,9 @@ from gymnasium.utils.env_checker import check_env
 from dsacc import DSAC, make_env
 from dsacc.envs.atari import Atari, display_name, find_game
 from dsacc.errors import EnvError
+from dsacc.system.extras import how_to_install
 
-ale_py = pytest.importorskip("ale_py", reason="needs ale_py: pip install 'dsacc[atari]'")
+ale_py = pytest.importorskip("ale_py", reason=f"needs ale_py: {how_to_install('atari')}")
 GAMES = ["Alien", "Amidar", "BattleZone", "BeamRider", "Breakout", "CrazyClimber", "MsPacman", "Seaquest", "UpNDown"]
 gym.register_envs(ale_py)
 

@@ -98,7 +98,10 @@ def _look_up(args: Any) -> None:
 
 
 def _why_extra(word: str) -> str | None:
-    match = re.fullmatch(r"dsacc\[([\w,-]+)\]", word)
+    """A folder or a wheel may have extras of ours; by its name alone dsacc is on no index."""
+    if re.fullmatch(r"dsacc(\[.*\])?([=<>~].*)?", word):
+        return "dsacc is on no package index"
+    match = re.fullmatch(r"(?:\.|\S*dsacc\S*\.whl)\[([\w,-]+)\]", word)
     if not match:
         return None
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -4,9 +4,11 @@ from importlib.util import find_spec
 
 import pytest
 
+from dsacc.system.extras import how_to_install
+
 
 def needs(package: str, extra: str) -> pytest.MarkDecorator:
-    return pytest.mark.skipif(find_spec(package) is None, reason=f"needs {package}: pip install 'dsacc[{extra}]'")
+    return pytest.mark.skipif(find_spec(package) is None, reason=f"needs {package}: {how_to_install(extra)}")
 
 
 atari = needs("ale_py", "atari")

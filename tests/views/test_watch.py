@@ -20,13 +20,14 @@ from dsacc.cli import build_parser, main
 from dsacc.errors import ConfigError, EnvError, RunError
 from dsacc.play.adapters import BlindPlayer, OnnxPlayer, OwnPlayer, SB3Player
 from dsacc.play.store import Trial
+from dsacc.system.extras import how_to_install
 from dsacc.views.watch import film as film_module
 from dsacc.views.watch import play, watch
 from dsacc.views.watch.canvas import BLUE, GREEN, ORANGE, fitted
 from dsacc.views.watch.panel import Moment, Panel, arrange
 from dsacc.views.watch.readout import DRAWS, Readout, reader_of
 
-ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="pip install 'dsacc[video]'")
+ffmpeg = pytest.importorskip("imageio_ffmpeg", reason=how_to_install("video"))
 TINY = {"random_steps": 20, "hidden": 16, "batch_size": 8}
 
 
@@ -412,7 +413,7 @@ def test_without_ffmpeg_there_is_a_gif_and_a_line_about_mp4(catcher, tmp_path, m
     assert main(["watch", "agent", "--shifts", "id"]) == 0
     said = capsys.readouterr()
     assert said.out.startswith("the video is in watch.gif (")
-    assert "pip install 'dsacc[video]' allows mp4" in said.err
+    assert "`pip install imageio-ffmpeg` allows mp4" in said.err
     assert main(["watch", "agent", "--out", "a.mp4"]) == 2
     assert "or choose a file name that ends in .gif" in capsys.readouterr().err
 

@@ -9,6 +9,7 @@ from dsacc.envs.atari import Atari, display_name, find_game, game_names
 from dsacc.envs.protocol import StacksFrames
 from dsacc.envs.spaces import Observations, action_names, check_actions, check_reward
 from dsacc.errors import EnvError
+from dsacc.system.extras import how_to_install
 from dsacc.system.imports import current_folder, import_here
 from dsacc.system.text import nearest
 
@@ -68,9 +69,7 @@ def _unknown(name: str) -> str:
     found = nearest(asked, near, NEAR)
     hint = f"; did you mean {near[found]!r}?" if found else ""
     if not games and ("-v" not in name or name.startswith("ALE/")):
-        hint += (
-            "; if it is an Atari game, its emulator is not installed: `pip install ale-py` or `make setup` installs it"
-        )
+        hint += f"; if it is an Atari game, its emulator is not installed: `{how_to_install('atari')}` installs it"
     elif not found and ":" not in name:
         hint = "; name one of your own as MODULE:Id-v0, with the module that registers it (for a saved run: --env)"
     return f"there is no environment {name!r}{hint}"

@@ -14,6 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 from dsacc.errors import EnvError
+from dsacc.system.extras import how_to_install
 from dsacc.system.types import Array
 
 TEST_FRAMES = 18_000  # emulator frames per test game, the paper's limit: 4,500 agent steps
@@ -58,7 +59,8 @@ class Atari(gym.Env[Array, np.int64]):
     ) -> None:
         rom = find_game(game)
         if rom is None:
-            missing = "" if game_names() else ": its emulator is not installed; `pip install ale-py` installs it"
+            absent = f": its emulator is not installed; `{how_to_install('atari')}` installs it"
+            missing = "" if game_names() else absent
             raise EnvError(f"there is no Atari game {game!r}{missing}")
         if frame_skip < 1 or stack < 1 or noops < 0 or max_frames < 1 or not 0 <= sticky < 1:
             raise EnvError(

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dsacc.errors import ConfigError
+from dsacc.system.extras import how_to_install
 
 
 class Events:
@@ -14,7 +15,10 @@ class Events:
         try:
             from tensorboardX import SummaryWriter
         except ImportError as error:
-            raise ConfigError("TensorBoard events need tensorboardX: pip install 'dsacc[tensorboard]'") from error
+            raise ConfigError(
+                "TensorBoard events need the package tensorboardX; "
+                f"`{how_to_install('tensorboard')}` installs it and TensorBoard itself"
+            ) from error
         self._make: Callable[[int], Any] = lambda step: SummaryWriter(str(run / "tensorboard"), purge_step=step)
         self._writer: Any = None
 

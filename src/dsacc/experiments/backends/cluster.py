@@ -23,6 +23,7 @@ import psutil
 
 from dsacc.errors import ConfigError
 from dsacc.runs.folder import differences, versions
+from dsacc.system.extras import how_to_install
 from dsacc.system.processes import cores
 
 OBJECT_STORE = 80_000_000  # bytes; only names and sentences go through it
@@ -38,7 +39,7 @@ def import_ray() -> Any:
     try:
         ray: Any = import_module("ray")
     except ImportError as error:
-        raise ConfigError("--backend ray needs Ray; install it with pip install 'dsacc[ray]'") from error
+        raise ConfigError(f"--backend ray needs Ray; `{how_to_install('ray')}` installs it") from error
     # Keep Ray from printing pages of a raylet's log on standard output when a node is lost; we say so in a sentence.
     # Ray 2.60 has no public switch for this: `log_to_driver=False` silences workers, but not the thread that prints the
     # errors of a cluster. So this sets the private switch of Ray's own debugger. In a Ray without it, nothing breaks.

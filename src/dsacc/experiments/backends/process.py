@@ -1,7 +1,6 @@
 """A task as a child process: `python -m dsacc.experiments.task`, with its own log and one thread."""
 
 import os
-import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -12,6 +11,7 @@ from dsacc.experiments.task import TaskFile
 from dsacc.system.threads import ONE_THREAD
 
 LOOK = 0.1  # seconds between two looks at a process
+KILLED = -9  # exit code after SIGKILL, a name that Python does not have on Windows
 PATIENCE = 120.0  # seconds that a process has to save when it is asked to stop
 
 Process = subprocess.Popen[bytes]
@@ -66,7 +66,7 @@ def _log(out: Path, name: str) -> Path:
 
 
 def _from_exit_code(code: int, log: Path) -> str:
-    if code == -signal.SIGKILL:
+    if code == KILLED:
         return "its process was killed (signal 9): by somebody, or because memory ran out"
     if code < 0:
         return f"its process was ended by signal {-code}"

@@ -23,6 +23,7 @@ from dsacc.errors import ConfigError, DsaccError, RunError
 from dsacc.experiments.backends.base import Attempt, Backend, Ending
 from dsacc.experiments.backends.supervised import SupervisedTask
 from dsacc.experiments.task import TaskFile, is_done
+from dsacc.system.extras import how_to_install
 from dsacc.system.files import json_or_empty, write_atomically
 from dsacc.system.processes import is_alive
 
@@ -200,4 +201,4 @@ def _submitit() -> Any:
     try:
         return import_module("submitit")
     except ImportError as error:
-        raise ConfigError("--backend slurm needs submitit; install it with pip install 'dsacc[slurm]'") from error
+        raise ConfigError(f"--backend slurm needs submitit; `{how_to_install('slurm')}` installs it") from error

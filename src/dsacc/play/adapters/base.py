@@ -10,6 +10,7 @@ import numpy as np
 
 from dsacc.envs import check_actions
 from dsacc.errors import ConfigError, ModelError
+from dsacc.system.extras import how_to_install
 from dsacc.system.types import Array
 from dsacc.training.streams import sample_actions
 
@@ -134,4 +135,4 @@ def need(module: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise ConfigError(f"this needs the package {error.name}; pip install 'dsacc[{extra}]'") from error
+        raise ConfigError(f"this needs the package {error.name}; `{how_to_install(extra)}` installs it") from error

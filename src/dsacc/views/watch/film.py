@@ -11,13 +11,14 @@ from typing import IO, Any
 import numpy as np
 
 from dsacc.errors import ConfigError, RunError
+from dsacc.system.extras import how_to_install
 from dsacc.system.files import disk_error
 from dsacc.system.text import size
 from dsacc.system.types import Array
 
 Add = Callable[[Array], None]
 
-EXTRA = "pip install 'dsacc[video]'"
+EXTRA = f"`{how_to_install('video')}`"
 GIF_BYTES = 400 * 2**20  # of frames kept in memory until a gif is written
 
 
@@ -33,7 +34,9 @@ def check_file(out: str | Path) -> Path:
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; name a file")
     if path.suffix.lower() == ".mp4" and not has_ffmpeg():
-        raise ConfigError(f"mp4 needs the package imageio-ffmpeg: {EXTRA}; or choose a file name that ends in .gif")
+        raise ConfigError(
+            f"mp4 needs the package imageio-ffmpeg; {EXTRA} installs it; or choose a file name that ends in .gif"
+        )
     return path
 
 
