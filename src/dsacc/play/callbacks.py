@@ -1,4 +1,4 @@
-"""Ready functions for `learn(every=...)`: test scores during training, keeping the best agent, stopping without gain."""
+"""Ready functions for `learn(every=...)`: test scores during training, keeping the best agent, stopping in time."""
 
 import sys
 import weakref
