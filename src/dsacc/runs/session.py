@@ -147,6 +147,8 @@ class FolderSession(Unsaved):
             else:
                 self.fail(error)
         finally:
+            if self._events is not None:
+                self._events.close()
             self._signals.__exit__(kind, error, traceback)
 
     def _end(self, state: str) -> None:
