@@ -13,6 +13,7 @@ LEVELS = [
     {"errors"},
     {"system"},
     {"analysis"},
+    {"settings"},
     {"config"},
     {"maths"},
     {"agent"},

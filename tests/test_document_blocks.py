@@ -46,6 +46,7 @@ NEEDS = {  # packages of extras, without which a document's readers could not do
     "atari.md": ("ale_py",),
     "evaluation.md": ("ale_py", "stable_baselines3"),
     "experiments.md": ("ale_py",),
+    "from-sb3.md": ("stable_baselines3", "tensorboardX"),
     "shifts.md": ("ale_py",),
     "watching.md": ("ale_py", "imageio_ffmpeg"),
 }
@@ -166,7 +167,11 @@ def _run_shell(block: Block, folder: Path, programs: Path, short: bool) -> None:
 
 
 def _few(learn: Callable[..., DSAC]) -> Callable[..., DSAC]:
-    return lambda model, steps, **how: learn(model, min(steps, STEPS), **how)
+    def few(model: DSAC, total_timesteps: int, *callback: Any, every: Any = None, **how: Any) -> DSAC:
+        every = {min(steps, STEPS // 2): hooks for steps, hooks in (every or {}).items()}
+        return learn(model, min(total_timesteps, STEPS), *callback, every=every, **how)
+
+    return few
 
 
 def run_document(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:

@@ -9,7 +9,8 @@ import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 SHORT = {"custom_environment": ["--steps", "400"], "sb3_under_weather": ["--steps", "600", "--episodes", "4"]}
-NEEDS = {"sb3_under_weather": "stable_baselines3", "ray_two_nodes": "ray"}  # packages of an extra
+SHORT["weights_and_biases"] = ["--steps", "1000"]
+NEEDS = {"sb3_under_weather": "stable_baselines3", "ray_two_nodes": "ray", "weights_and_biases": "wandb"}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -27,6 +27,11 @@ _HOMES = {
 }
 
 
+def __dir__() -> list[str]:
+    """Also the names that have not been asked for yet, so that editors and notebooks complete them."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """Public names come when they are asked for, so that `dsacc --help` does not wait for torch."""
     if name not in _HOMES:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Literal, get_args, get_origin
 
 from dsacc.errors import ConfigError
+from dsacc.settings import answer
 from dsacc.system.text import nearest
 
 ConstraintSetting = Literal["mean", "variance", "both"]
@@ -341,6 +342,8 @@ def make_config(preset: str = "classic", **settings: Any) -> Config:
     known = [f.name for f in fields(Config)]
     for name in settings:
         if name not in known:
+            if said := answer(name):
+                raise ConfigError(said)
             near = nearest(name, known)
             raise ConfigError(f"unknown setting {name!r}" + (f"; did you mean {near!r}?" if near else ""))
     return Config(**{**PRESETS[preset], **settings})

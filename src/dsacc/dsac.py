@@ -1,33 +1,46 @@
 """class DSAC: the four verbs learn, predict, save, load."""
 
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import gymnasium as gym
 import numpy as np
 import torch
 
 from dsacc.agent import Learner
-from dsacc.config import Config, default_preset, make_config
+from dsacc.config import Config, ConstraintSetting, default_preset, make_config
 from dsacc.envs import Observations, check_actions, copies, env_name, frame_stack
 from dsacc.envs.spaces import space_from_json, space_to_json
+from dsacc.envs.vectors import one_env
 from dsacc.errors import ConfigError, ModelError
 from dsacc.replay import Replay, memory_needed
-from dsacc.runs import ModelFile, RunFolder, read_latest, read_model, write_model
+from dsacc.runs import ModelFile, RunFolder, read_latest, read_saved, write_model
 from dsacc.runs.session import Unsaved
+from dsacc.settings import Settings
 from dsacc.system.memory import free_memory
 from dsacc.system.progress import Silent, Watcher, watcher
-from dsacc.system.text import size
 from dsacc.system.threads import using_threads
-from dsacc.training.loop import Row, Trainer
+from dsacc.training.checks import find_device, refuse_policy, require_fit, require_memory, whole_steps
+from dsacc.training.listeners import (
+    AlphaWarning,
+    Callback,
+    EpisodeLines,
+    Every,
+    Hook,
+    Listener,
+    as_hooks,
+    as_listeners,
+    wants_to_stop,
+)
+from dsacc.training.loop import Trainer
+from dsacc.training.parameters import checked_parameters
 from dsacc.training.session import Session
 from dsacc.training.streams import Streams, sample_actions
 
 EnvSource = gym.Env[Any, Any] | str | Callable[[], gym.Env[Any, Any]]
-ALPHA_RANGE = (1e-8, 1e3)  # outside, the temperature has run away
 
 
 class DSAC:
@@ -44,21 +57,21 @@ class DSAC:
     def __init__(
         self,
         env: EnvSource,
-        constraint: str | None = None,
+        constraint: ConstraintSetting | None = None,
         preset: str | None = None,
         seed: int = 0,
         *,
         device: str = "cpu",
-        **settings: Any,
+        **settings: Unpack[Settings],
     ) -> None:
         """`env` is a Gymnasium environment, its name, or a function that makes one; `constraint` None, "mean",
         "variance" or "both"; `settings` are the fields of `dsacc.config.Config`, laid over the preset (by default
-        `efficient` for pictures, `classic` for everything else)."""
-        first = _one(env)
+        `efficient` for pictures, `classic` for everything else). `device` "auto" is cuda where there is one."""
+        refuse_policy(env, settings)
+        first = one_env(env)
         actions, observations = check_actions(first), Observations(first.observation_space)
         preset = preset or default_preset(observations.is_image)
-        settings = {"env": env_name(first), **settings}
-        config = make_config(preset, constraint=constraint, seed=seed, **settings)
+        config = make_config(preset, constraint=constraint, seed=seed, **{"env": env_name(first), **settings})
         self.envs: list[gym.Env[Any, Any]] = [first, *copies(env, config.envs - 1)]
         self._build(config, observations, actions, device)
 
@@ -71,10 +84,11 @@ class DSAC:
         self.config = config
         self.observations = Observations(observations.space, config.picture_filter)
         self.streams = Streams.from_seed(config.seed, config.envs)
-        self.learner = Learner(config, observations.spec, actions, self.streams.weights, _device(device))
+        self.learner = Learner(config, observations.spec, actions, self.streams.weights, find_device(device))
         self.hardened: dict[str, Any] | None = None  # how, where it is the student of `dsacc.harden`
         self._trainer: Trainer | None = None
-        self._loaded_step = 0
+        self._session = Unsaved()
+        self._loaded_step = self._counted_from = 0
 
     @property
     def step(self) -> int:
@@ -83,48 +97,65 @@ class DSAC:
 
     def learn(
         self,
-        total_steps: int,
+        total_timesteps: int,
+        callback: Callback = None,
         *,
+        log_interval: int | None = None,
+        reset_num_timesteps: bool = True,
         progress_bar: bool = False,
         out: str | Path | None = None,
-        callback: Callable[[Row], None] | None = None,
         tensorboard: bool = False,
-        every: "Mapping[int, Callable[[DSAC], object]] | None" = None,
+        every: Every | None = None,
         threads: int = 1,
     ) -> "DSAC":
-        """Train for `total_steps` more agent steps. Writes nothing unless `out` names a run folder.
+        """Train for `total_timesteps` more agent steps. Writes nothing unless `out` names a run folder.
 
         With `out`, a run that was stopped or killed, or that should grow, continues from its last checkpoint, and
-        `total_steps` counts from the run's first step. `callback` gets each row of metrics; `tensorboard` writes them
-        as events too. `every={10_000: function}` calls `function(model)` at each multiple of 10,000 steps, to evaluate
-        for example. A run that continues from such a step calls it there once more, in case it was interrupted.
-        `threads` is the number of torch's threads during training: it changes the last bits of a result, and more than
-        one is slow where cores are busy.
+        `total_timesteps` counts from the run's first step. `tensorboard` writes its rows of metrics as events too.
+
+        `callback` gets each row of metrics (every `log_every` steps); it may be a list of functions.
+        `every={10_000: function}` calls `function(model)` at each multiple of 10,000 steps, to test for example. A
+        run that continues from such a step calls it there once more, in case it was interrupted. Where one of them
+        returns False the run stops after this step. It is saved, and another call goes on.
+
+        `log_interval` prints a line after so many episodes. `reset_num_timesteps` starts `num_timesteps` from 0;
+        schedules and files follow `step`, which it leaves alone. `threads` is the number of torch's threads during
+        training: it changes the last bits of a result, and more than one is slow where cores are busy.
         """
-        if isinstance(total_steps, bool) or int(total_steps) != total_steps or total_steps < 1:
-            raise ConfigError(f"steps must be a whole number of at least 1, not {total_steps}")
-        hooks, until = _checked(every), self.step + int(total_steps)
+        listeners, hooks, lines = as_listeners(callback), as_hooks(every), EpisodeLines(log_interval)
+        until = self.step + whole_steps(total_timesteps)
+        if tensorboard and out is None:
+            raise ConfigError('TensorBoard events go into a run folder; give one: learn(..., out="runs/mine")')
         folder = None if out is None else self._folder(out, until)
+        if reset_num_timesteps:
+            self._counted_from = self.step
         if folder is not None and folder.found == "finished":
             self._take(read_latest(folder.path))
             return self
         with using_threads(threads):
             trainer = self.prepare(until)
-            session = Unsaved() if folder is None else Session(folder, trainer, self.to_file, tensorboard)
-            with session, closing(self._watcher(until, progress_bar)) as watch:
-                listeners: list[Callable[[Row], None]] = [_AlphaWarning(), watch.row, session.log, callback or _ignore]
-                if folder is not None and self.step:
-                    self._call(hooks, self.step - 1)
+            self._session = Unsaved() if folder is None else Session(folder, trainer, self.to_file, tensorboard)
+            with self._session as session, closing(self._watcher(until, progress_bar)) as watch:
+                told: list[Listener] = [AlphaWarning(), watch.row, session.log, *listeners]
+                going = folder is None or not self.step or self._call(hooks, self.step - 1)
                 before = self.step
-                for row in trainer.steps(until):
-                    if row is not None:
-                        for listener in listeners:
-                            listener(row)
+                for row in trainer.steps(until) if going else ():
+                    answers = [] if row is None else [tell(row) for tell in told]
+                    lines(trainer.ended)
                     watch.step(self.step)
-                    self._call(hooks, before)
+                    going = self._call(hooks, before) and not any(map(wants_to_stop, answers))
                     session.after_step(before)
                     before = self.step
+                    if not going:
+                        break
+                if self.step < until:
+                    session.stop()
         return self
+
+    def record(self, values: Mapping[str, float]) -> None:
+        """Write numbers of your own at this step into the run's TensorBoard events, where `learn` writes any. For
+        functions of `every`: `model.record({"test/snow": 12.5})`."""
+        self._session.record(values)
 
     def _folder(self, out: str | Path, until: int) -> RunFolder:
         if self.step > 0:
@@ -134,11 +165,11 @@ class DSAC:
     def _watcher(self, until: int, shown: bool) -> Watcher:
         return watcher(until, self.step, self.config.agent) if shown else Silent()
 
-    def _call(self, hooks: "Mapping[int, Callable[[DSAC], object]]", before: int) -> None:
-        """Every function whose step has come since step `before`."""
-        for steps, function in hooks.items():
-            if self.step // steps > before // steps:
-                function(self)
+    def _call(self, hooks: Mapping[int, Sequence[Hook]], before: int) -> bool:
+        """Every function whose step has come since step `before`. False where one of them wants to stop."""
+        due = [hook for steps, some in hooks.items() if self.step // steps > before // steps for hook in some]
+        answers = [hook(self) for hook in due]  # all of them are called
+        return not any(map(wants_to_stop, answers))
 
     def prepare(self, steps: int = 1) -> Trainer:
         """Check that the replay memory of `steps` agent steps fits, allocate it, reset the environments. `learn` does
@@ -147,7 +178,7 @@ class DSAC:
             raise ModelError("this agent was loaded without an environment; use DSAC.load(path, env=...) to train on")
         if self._trainer is None:
             c, stack = self.config, frame_stack(self.envs[0])
-            _require_memory(c, self.replay_bytes(steps), free_memory(), steps, self.observations.is_image)
+            require_memory(c, self.replay_bytes(steps), free_memory(), steps, self.observations.is_image)
             replay = Replay(
                 c.replay_size,
                 self.observations.spec,
@@ -166,11 +197,16 @@ class DSAC:
         """Memory of the replay once `steps` agent steps are stored; an upper estimate where it is compressed."""
         return memory_needed(self.config, self.observations.spec, frame_stack(self.envs[0]), steps)
 
-    def predict(self, observation: Any, deterministic: bool = False) -> tuple[Any, None]:
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
+    ) -> tuple[Any, None]:
         """The action for one observation, or an array of actions for a batch; and None, as there is no hidden state.
 
-        `deterministic` takes the most probable action; otherwise actions are sampled from the policy.
+        `deterministic` takes the most probable action; otherwise actions are sampled from the policy. `state` and
+        `episode_start` are there for callers who pass them to any agent; this one has no memory.
         """
+        if isinstance(state, bool | np.bool_):  # predict(observation, True)
+            deterministic = bool(state)
         logits = self.logits(observation)
         if deterministic:
             actions = logits.argmax(axis=1)
@@ -193,9 +229,7 @@ class DSAC:
 
         With `env` it can go on learning, with an empty replay memory.
         """
-        path = Path(path)
-        file = read_latest(path) if (path / "config.json").is_file() else read_model(path)
-        return cls.from_file(file, env, device=device, name=str(path))
+        return cls.from_file(read_saved(path), env, device=device, name=str(Path(path)))
 
     @classmethod
     def from_file(
@@ -203,15 +237,10 @@ class DSAC:
     ) -> "DSAC":
         """The agent that a file describes, as `load` does for a path. `name` stands for it in messages."""
         model = cls.__new__(cls)
-        model.envs = [] if env is None else [_one(env), *copies(env, file.config.envs - 1)]
+        model.envs = [] if env is None else [one_env(env), *copies(env, file.config.envs - 1)]
         observations = Observations(space_from_json(file.space))
         if model.envs:
-            actions, there = check_actions(model.envs[0]), Observations(model.envs[0].observation_space)
-            if actions != file.actions or there.spec != observations.spec:
-                raise ModelError(
-                    f"the agent in {name} was trained on {file.config.env} with {file.actions} actions and "
-                    f"observations {observations.spec.shape}; this environment has {actions} and {there.spec.shape}"
-                )
+            require_fit(model.envs[0], f"the agent in {name}", file.config.env, observations, file.actions)
         model._build(file.config, observations, file.actions, device)
         model._take(file)
         return model
@@ -231,56 +260,52 @@ class DSAC:
     def __repr__(self) -> str:
         return f"DSAC({self.config.env!r}, agent={self.config.agent!r}, seed={self.config.seed}, step={self.step})"
 
+    # --- what Stable-Baselines3 users look for ---
 
-def _ignore(row: Row) -> None:
-    """The callback where there is none."""
+    @property
+    def observation_space(self) -> gym.Space[Any]:
+        """The environment's observation space. A loaded agent without an environment has lost the bounds of a Box."""
+        return self.observations.space if self.env is None else self.env.observation_space
 
+    @property
+    def action_space(self) -> gym.Space[Any]:
+        """The environment's action space."""
+        return gym.spaces.Discrete(self.learner.actions) if self.env is None else self.env.action_space
 
-def _checked(every: Mapping[int, Callable[[DSAC], object]] | None) -> Mapping[int, Callable[[DSAC], object]]:
-    for steps in every or {}:
-        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-            raise ConfigError(f"every needs a whole number of at least 1 steps, not {steps!r}")
-    return every or {}
+    @property
+    def device(self) -> torch.device:
+        """Where the networks are."""
+        return self.learner.device
 
+    @property
+    def num_timesteps(self) -> int:
+        """Agent steps since the last `learn` that reset the count, as it does by default; `step` counts all."""
+        return self.step - self._counted_from
 
-class _AlphaWarning:
-    """Warns once when the temperature has run away."""
+    def get_parameters(self) -> dict[str, torch.Tensor]:
+        """A copy of everything learned, by name: networks, temperature, optimisers."""
+        return {name: tensor.detach().clone() for name, tensor in self.learner.state().items()}
 
-    def __init__(self) -> None:
-        self.said = False
+    def set_parameters(self, parameters: Mapping[str, torch.Tensor] | str | Path, exact_match: bool = True) -> None:
+        """Take over what `get_parameters` gave, or what a saved agent holds. Without `exact_match` some will do: the
+        others, and all moments of the optimisers that are not given, stay as they are."""
+        given = read_saved(parameters).tensors if isinstance(parameters, str | Path) else parameters
+        self.learner.load_state(checked_parameters(given, self.learner.state(), exact_match))
 
-    def __call__(self, row: Mapping[str, Any]) -> None:
-        low, high = ALPHA_RANGE
-        alpha = row.get("alpha")
-        if alpha is not None and not self.said and not low <= alpha <= high and alpha != 0:
-            self.said = True
-            warnings.warn(
-                f"alpha is {alpha:.3g} at step {row['step']}, outside [{low:g}, {high:g}]: "
-                "the target entropy may be out of reach; try a lower target_entropy_ratio",
-                stacklevel=2,
+    def get_env(self) -> gym.Env[Any, Any] | None:
+        """The environment it learns on, as Gymnasium has it: one, not a vector of them."""
+        return self.env
+
+    def set_env(self, env: EnvSource) -> None:
+        """Learn on in another environment with the same spaces. Episodes in progress are cut off; the replay stays."""
+        envs = [one_env(env), *copies(env, self.config.envs - 1)]
+        require_fit(envs[0], "this agent", self.config.env, self.observations, self.learner.actions)
+        if self._trainer is not None and frame_stack(envs[0]) != self._trainer.replay.stack:
+            raise ModelError(
+                f"the replay memory holds stacks of {self._trainer.replay.stack} pictures, and this environment shows "
+                f"{frame_stack(envs[0])}; save the agent and use DSAC.load(path, env=...)"
             )
-
-
-def _one(env: EnvSource) -> gym.Env[Any, Any]:
-    return env if isinstance(env, gym.Env) else copies(env, 1)[0]
-
-
-def _require_memory(config: Config, needed: int, free: int, steps: int, pictures: bool) -> None:
-    """Refuse a run whose replay does not fit, before it starts, and say what would fit."""
-    if needed <= free:
-        return
-    ways = [f"replay_size {int(min(config.replay_size, steps) * 0.9 * free / needed):,}"]
-    if pictures and config.replay_compression == "none":
-        ways.append("replay_compression lz4 (4 to 30 times smaller on Atari)")
-    raise ConfigError(
-        f"the replay memory of {min(config.replay_size, steps):,} steps needs {size(needed)}, and only "
-        f"{size(free)} are free; use {' or '.join(ways)}"
-    )
-
-
-def _device(name: str) -> str:
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"device {name!r} is not available here ({str(error).splitlines()[0]}); use cpu") from error
-    return name
+        self.envs = envs
+        self.config = replace(self.config, env=env_name(envs[0]))
+        if self._trainer is not None:
+            self._trainer.change_envs(envs)

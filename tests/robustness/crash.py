@@ -69,9 +69,12 @@ def teacher(env: str) -> str:
     return str(DSAC(env, "mean", picture_filter="high-pass", hidden=32).save(path))
 
 
+TEXTS = ("manifest.json", "metrics.jsonl", "episodes.jsonl")
+
+
 def fingerprint(run: Path) -> dict[str, str]:
-    """Hashes of all that must be equal: every safetensors file by name, manifests and metrics."""
-    files = [p for p in run.rglob("*") if p.suffix == ".safetensors" or p.name in ("manifest.json", "metrics.jsonl")]
+    """Hashes of all that must be equal: every safetensors file by name, manifests, metrics and episodes."""
+    files = [p for p in run.rglob("*") if p.suffix == ".safetensors" or p.name in TEXTS]
     return {str(p.relative_to(run)): hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(files)}
 
 

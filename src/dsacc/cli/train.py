@@ -120,6 +120,7 @@ def _tests(args: argparse.Namespace, out: Path, picture: bool) -> dict[int, Any]
     if args.evaluate_every is None:
         return {}
     from dsacc.play import evaluate
+    from dsacc.play.callbacks import mean_scores
     from dsacc.shifts import find_kind
 
     for shift in args.evaluate_shifts:  # report mistakes now, not after 10,000 steps
@@ -128,7 +129,9 @@ def _tests(args: argparse.Namespace, out: Path, picture: bool) -> dict[int, Any]
 
     def test(model: Any) -> None:
         asked = {"shifts": args.evaluate_shifts, "episodes": args.evaluate_episodes, "threads": args.threads}
-        for row in evaluate(model, args.env, policy=POLICIES, out=out, **asked):
+        rows = evaluate(model, args.env, policy=POLICIES, out=out, **asked)
+        model.record(mean_scores(rows))
+        for row in rows:
             games = row["returns"]
             mean = readable(sum(games) / len(games), 4)
             say(f"step {model.step:,}: {row['shift']}, {row['policy']}: {mean} ({len(games)} episodes)")

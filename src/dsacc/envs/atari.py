@@ -6,16 +6,21 @@ does not press FIRE after a lost life, and cannot change the screen before it is
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import cv2
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
 from dsacc.errors import EnvError
 from dsacc.system.extras import how_to_install
+from dsacc.system.imports import Later
 from dsacc.system.types import Array
+
+if TYPE_CHECKING:
+    import cv2
+else:
+    cv2 = Later("cv2")  # a third of a second, which vectors do not need
 
 TEST_FRAMES = 18_000  # emulator frames per test game, the paper's limit: 4,500 agent steps
 SIZE = 84  # pixels per side of what the network sees

@@ -6,11 +6,17 @@ To add one: a function from a plane [H, W] uint8 to the same in `FILTERS`, and i
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import cv2
 import numpy as np
 
+from dsacc.system.imports import Later
 from dsacc.system.types import Array
+
+if TYPE_CHECKING:
+    import cv2
+else:
+    cv2 = Later("cv2")  # a third of a second, which vectors do not need
 
 WINDOW = 9 / 84  # side of the neighbourhood whose mean is taken away, as a share of the longer side
 FLOOR = 2.0  # grey levels added to the deviation, so that faint noise on a flat picture stays faint

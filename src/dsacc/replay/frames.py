@@ -1,12 +1,17 @@
 """Storage of single pictures (or other observations) by slot: as they are, or compressed without loss."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import cv2
 import lz4.block
 import numpy as np
 
+from dsacc.system.imports import Later
 from dsacc.system.types import Array
+
+if TYPE_CHECKING:
+    import cv2
+else:
+    cv2 = Later("cv2")  # a third of a second, which vectors do not need
 
 KEY_EVERY = 8  # every so many slots a picture is stored whole; the others are differences to it
 

@@ -1,4 +1,5 @@
-"""A run folder: config.json, metrics.jsonl, timing.jsonl, status.json, checkpoints/, replay/, evaluations/, lock."""
+"""A run folder: config.json, metrics.jsonl, episodes.jsonl, timing.jsonl, status.json, checkpoints/, replay/,
+evaluations/, lock."""
 
 import contextlib
 import dataclasses
@@ -16,7 +17,7 @@ from dsacc.config import Config
 from dsacc.errors import RunError
 from dsacc.runs.checkpoint import Checkpoint, Checkpoints, Entry
 from dsacc.runs.lock import RunLock
-from dsacc.runs.model_file import ModelFile, parse_model
+from dsacc.runs.model_file import ModelFile, parse_model, read_model
 from dsacc.system.files import disk_error, read_json, write_atomically
 
 FORMAT = 2  # of the folder; checkpoints and model files have their own
@@ -125,25 +126,29 @@ class RunFolder:
             if changed := differences(there, here):
                 said.append(f"the run continues, but not bit for bit: it started in other circumstances ({changed})")
         (self.path / "evaluations").mkdir(exist_ok=True)
-        for name in ("metrics.jsonl", "timing.jsonl"):
+        for name in (*self._exact_logs, "timing.jsonl"):
             try:
                 self._files[name] = open(self.path / name, "a", encoding="utf-8")  # noqa: SIM115 - held until close
                 if self.checkpoint is None:
                     self._files[name].truncate(0)
-                elif name == "metrics.jsonl":
-                    self._rewind(self.checkpoint.manifest.extra)
+                elif name in self._exact_logs:
+                    self._rewind(name, self.checkpoint.manifest.extra)
             except OSError as error:
                 raise disk_error(error, self.path / name, 0) from error
         return said
 
-    def _rewind(self, extra: Mapping[str, Any]) -> None:
-        """Remove the rows after the checkpoint: they will be written again."""
-        length = _count(extra.get("metrics_bytes"))
-        if (self.path / "metrics.jsonl").stat().st_size < length:
-            raise RunError(
-                f"{self.path / 'metrics.jsonl'} is shorter than at its checkpoint; restore it, or choose another --out"
-            )
-        self._files["metrics.jsonl"].truncate(length)
+    @property
+    def _exact_logs(self) -> tuple[str, ...]:
+        """The logs that have the same bytes however often the run was killed. Hardening has no episodes of its own."""
+        return ("metrics.jsonl", "episodes.jsonl") if self.hardened is None else ("metrics.jsonl",)
+
+    def _rewind(self, name: str, extra: Mapping[str, Any]) -> None:
+        """Remove the rows after the checkpoint: they will be written again. A checkpoint that does not know the log is
+        of a run that began without it: the log begins where the run continues."""
+        length = _count(extra.get(_bytes_of(name)))
+        if (self.path / name).stat().st_size < length:
+            raise RunError(f"{self.path / name} is shorter than at its checkpoint; restore it, or choose another --out")
+        self._files[name].truncate(length)
 
     def beat(self) -> None:
         """Show that this process is alive. Raises a RunError if another process has taken over the folder."""
@@ -171,10 +176,12 @@ class RunFolder:
         segments: tuple[Entry, ...],
         alone: bool = False,
     ) -> None:
-        """Write a checkpoint that records the length of the metrics, once these are on disk; see `Checkpoints`."""
-        metrics = self._files["metrics.jsonl"]
-        os.fsync(metrics.fileno())
-        extra = {"metrics_bytes": os.fstat(metrics.fileno()).st_size, "run_id": self.config.run_id}
+        """Write a checkpoint that records the length of the exact logs, once these are on disk; see `Checkpoints`."""
+        extra: dict[str, Any] = {"run_id": self.config.run_id}
+        for name in self._exact_logs:
+            number = self._files[name].fileno()
+            os.fsync(number)
+            extra[_bytes_of(name)] = os.fstat(number).st_size
         self.checkpoints.write(step, regular, files, segments, extra, alone)
 
     def set_status(self, state: str, step: int, error: str | None = None) -> None:
@@ -223,6 +230,11 @@ def _circumstances(content: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for part in parts if isinstance(part, dict) for k, v in part.items()}
 
 
+def _bytes_of(log: str) -> str:
+    """`metrics_bytes`: where a checkpoint says how long the log is."""
+    return f"{Path(log).stem}_bytes"
+
+
 def _count(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
@@ -236,6 +248,12 @@ def read_latest(path: str | Path) -> ModelFile:
     for sentence in checkpoint.passed_over:
         warnings.warn(f"{sentence}; the agent of step {checkpoint.manifest.step:,} is used", stacklevel=3)
     return parse_model(checkpoint.files["agent.safetensors"], path)
+
+
+def read_saved(path: str | Path) -> ModelFile:
+    """A saved agent, or the newest of a run folder."""
+    path = Path(path)
+    return read_latest(path) if (path / "config.json").is_file() else read_model(path)
 
 
 def versions() -> dict[str, str]:

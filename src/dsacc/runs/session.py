@@ -7,7 +7,7 @@ What the work is, training or hardening, is up to a subclass. It says how far th
 import time
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any
@@ -37,6 +37,12 @@ class Unsaved(AbstractContextManager["Unsaved"]):
     def pause(self) -> None:
         """Called now and then inside a step that takes long."""
 
+    def record(self, values: Mapping[str, float]) -> None:
+        """Keep numbers of the user's own, such as test scores, at the present step."""
+
+    def stop(self) -> None:
+        """Say that the work ends early, where a callback asked for it."""
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
@@ -47,8 +53,8 @@ class FolderSession(Unsaved):
     """Ties some work to its run folder, from entering the `with` block to leaving it.
 
     Entering takes the folder's lock and restores the newest checkpoint. Leaving saves: work that came to its end is
-    finished, work that a signal stopped is saved, and any other error leaves the last checkpoint for the next attempt.
-    `model_file` gives the agent as it is now.
+    finished, work that a signal or a callback stopped is saved, and any other error leaves the last checkpoint for the
+    next attempt. `model_file` gives the agent as it is now.
     """
 
     def __init__(
@@ -58,6 +64,7 @@ class FolderSession(Unsaved):
         self.folder, self.every, self._model_file, self._device = folder, every, model_file, device
         self._events = Events(folder.path) if tensorboard else None
         self._signals = StopSignals()
+        self._ends_as = "finished"
         self.saved_step = 0
         self._clock = Clock(0)
 
@@ -112,6 +119,13 @@ class FolderSession(Unsaved):
         self.folder.beat()
         self._signals.check()
 
+    def record(self, values: Mapping[str, float]) -> None:
+        if self._events is not None:
+            self._events.add({"step": self.step, **values})
+
+    def stop(self) -> None:
+        self._ends_as = "stopped"
+
     def sound_model(self) -> ModelFile:
         """The agent as it is now, with finite weights; raises TrainingDiverged where they are not."""
         model = self._model_file()
@@ -129,10 +143,12 @@ class FolderSession(Unsaved):
     ) -> None:
         try:
             if error is None or isinstance(error, Stopped):
-                self._end("finished" if error is None else "stopped")
+                self._end(self._ends_as if error is None else "stopped")
             else:
                 self.fail(error)
         finally:
+            if self._events is not None:
+                self._events.close()
             self._signals.__exit__(kind, error, traceback)
 
     def _end(self, state: str) -> None:

@@ -11,16 +11,22 @@ hardened with the shift itself was `trained on` it; any other shift is `unseen`.
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import cv2
 import numpy as np
 
 from dsacc.errors import ConfigError
 from dsacc.shifts.bank import bank
 from dsacc.shifts.kinds import find_kind, names
 from dsacc.shifts.layout import Layout
+from dsacc.system.imports import Later
 from dsacc.system.text import nearest
 from dsacc.system.types import Array, Exposure
+
+if TYPE_CHECKING:
+    import cv2
+else:
+    cv2 = Later("cv2")  # a third of a second, which vectors do not need
 
 Alter = Callable[[Array, Array], Array]  # a picture [H, W, C] uint8 and another one of the same game, to a changed one
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Alter]

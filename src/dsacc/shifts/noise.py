@@ -5,11 +5,17 @@ Each has the distribution of imgaug 0.4.0, quirks included. Everything is drawn 
 
 import math
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-import cv2
 import numpy as np
 
+from dsacc.system.imports import Later
 from dsacc.system.types import Array
+
+if TYPE_CHECKING:
+    import cv2
+else:
+    cv2 = Later("cv2")  # a third of a second, which vectors do not need
 
 Range = tuple[float, float]
 

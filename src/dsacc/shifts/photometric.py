@@ -4,12 +4,19 @@ The paper names noise, contrast and saturation but not their strengths. Noise, c
 have the strengths of ImageNet-C (Hendrycks & Dietterich, 2019), which people know. The others grow as evenly.
 """
 
-import cv2
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from dsacc.errors import ConfigError
 from dsacc.shifts.kinds import Change, Drawn, Level, register, strength
+from dsacc.system.imports import Later
 from dsacc.system.types import Array
+
+if TYPE_CHECKING:
+    import cv2
+else:
+    cv2 = Later("cv2")  # a third of a second, which vectors do not need
 
 NOISE = (0.08, 0.12, 0.18, 0.26, 0.38)  # standard deviation, as a share of a pixel's range
 CONTRAST = (0.4, 0.3, 0.2, 0.1, 0.05)  # share of the distance from the mean that is left

@@ -12,13 +12,19 @@ independent, as they are there in the long run.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-import cv2
 import numpy as np
 
 from dsacc.shifts.kinds import LEVELS, Change, Level, register
 from dsacc.shifts.noise import Range, blur_by_fall, bridge, cut, frequency_noise, gated_dots, streak, upscale
+from dsacc.system.imports import Later
 from dsacc.system.types import Array
+
+if TYPE_CHECKING:
+    import cv2
+else:
+    cv2 = Later("cv2")  # a third of a second, which vectors do not need
 
 Velocity = tuple[float, float]  # rows and columns per frame; positive is down and to the right
 

@@ -1,4 +1,5 @@
-"""Python modules that a user names on the command line; the current folder is searched too."""
+"""Python modules that a user names on the command line, for which the current folder is searched too, and modules that
+are imported when they are first used."""
 
 import importlib
 import sys
@@ -6,8 +7,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from dsacc.errors import BadInput, ConfigError, first_line
+
+
+class Later:
+    """Stands for a module until one of its names is used, for modules that take long to import and may not be needed.
+
+    >>> Later("math").floor(2.5)
+    2
+    """
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(importlib.import_module(self._module), name)
+        setattr(self, name, value)  # from now on as quick as an attribute of the module
+        return value
 
 
 @contextmanager

@@ -1,32 +1,13 @@
-"""Progress of a run: a live bar on a terminal, plain lines elsewhere."""
+"""Progress of a run: a live bar on a terminal (`dsacc.system.bar`), plain lines elsewhere."""
 
-import re
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-from rich.text import Text
+from dsacc.system.watching import Watcher, describe, digits
 
-from dsacc.system.text import readable
-
-SHOWN = re.compile(r"return|entropy|alpha|lambda(_\d)?|agreement|states")  # the figures worth watching
-
-
-def describe(row: Mapping[str, Any]) -> str:
-    """`return 132.4  alpha 0.12  entropy 0.41  lambda 0.30`: the figures worth watching that the row has."""
-    return "  ".join(f"{k} {readable(v)}" for k, v in row.items() if v is not None and SHOWN.fullmatch(k))
-
-
-class Watcher:
-    """Is called for every step and for every row of metrics. This one shows nothing."""
-
-    def step(self, step: int) -> None: ...
-    def row(self, row: Mapping[str, Any]) -> None: ...
-    def close(self) -> None: ...
-
+__all__ = ["Lines", "Silent", "Watcher", "describe", "watcher"]
 
 Silent = Watcher
 
@@ -48,63 +29,17 @@ class Lines(Watcher):
                 self.mark = (step, now)
             left = (self.total - step) / max(speed, 1e-9)
             where = f"{self.unit.removesuffix('s')} {step:,}/{self.total:,}"
-            line = f"{where}  {speed:,.{_digits(speed)}f} {self.unit}/s  {left:,.0f} s left  {describe(self.latest)}"
+            line = f"{where}  {speed:,.{digits(speed)}f} {self.unit}/s  {left:,.0f} s left  {describe(self.latest)}"
             print(line.rstrip(), file=sys.stderr, flush=True)
 
     def row(self, row: Mapping[str, Any]) -> None:
         self.latest |= {k: v for k, v in row.items() if v is not None}
 
 
-def _digits(speed: float) -> int:
-    return 0 if speed >= 10 else 1
-
-
-class _Speed(ProgressColumn):
-    def __init__(self, unit: str) -> None:
-        super().__init__()
-        self.unit = unit
-
-    def render(self, task: Task) -> Text:
-        speed = task.speed or 0
-        return Text(f"{speed:,.{_digits(speed)}f} {self.unit}/s")
-
-
-class _WithFigures(Progress):
-    """A bar with figures on the line below, so that both fit a narrow terminal."""
-
-    figures = ""
-
-    def get_renderables(self) -> Iterable[RenderableType]:
-        yield self.make_tasks_table(self.tasks)
-        if self.figures:
-            yield Text(self.figures)
-
-
-class Bar(Watcher):
-    """A live bar: step, steps/s and time left, with the latest figures below."""
-
-    def __init__(self, total: int, start: int = 0, label: str = "", unit: str = "steps") -> None:
-        name, count = TextColumn("{task.description}"), TextColumn("{task.completed:,.0f}/{task.total:,.0f}")
-        columns = (name, BarColumn(bar_width=24), count, _Speed(unit), TimeRemainingColumn())
-        self.progress = _WithFigures(*columns, console=Console(stderr=True))
-        self.progress.start()
-        self.task = self.progress.add_task(label, total=total, completed=start)
-        self.latest: dict[str, Any] = {}
-        self.every = max(total // 1000, 1)
-
-    def step(self, step: int) -> None:
-        if step % self.every == 0:
-            self.progress.update(self.task, completed=step)
-
-    def row(self, row: Mapping[str, Any]) -> None:
-        self.latest |= {k: v for k, v in row.items() if v is not None}
-        self.progress.figures = describe(self.latest)
-        self.progress.update(self.task, completed=row["step"])
-
-    def close(self) -> None:
-        self.progress.stop()
-
-
 def watcher(total: int, start: int = 0, label: str = "", unit: str = "steps") -> Watcher:
     """A bar on a terminal, lines elsewhere."""
-    return Bar(total, start, label, unit) if sys.stderr.isatty() else Lines(total, start, unit)
+    if not sys.stderr.isatty():
+        return Lines(total, start, unit)
+    from dsacc.system.bar import Bar  # rich takes a tenth of a second to import
+
+    return Bar(total, start, label, unit)

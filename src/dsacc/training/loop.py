@@ -62,6 +62,8 @@ class Trainer:
         self.episodes = 0
         self.returns_E = [0.0] * len(envs)  # of the episodes in progress
         self.finished_returns: list[float] = []
+        self.lengths_E: list[int | None] = [0] * len(envs)  # likewise; None where an older checkpoint did not keep it
+        self.ended: list[Row] = []  # the episodes that ended in the last pass of the loop
         self.meter = Meter()
         self.seen_E: list[Array] = []  # the newest observation of each environment
         self._can_learn = False
@@ -87,7 +89,7 @@ class Trainer:
         row of metrics if one is due (every `log_every` steps, and at the end), else None."""
         c = self.config
         while self.step < until:
-            before = self.step
+            before, self.ended = self.step, []
             self.collect(min(len(self.envs), until - self.step))
             for step in range(before + 1, self.step + 1):  # updates per step do not depend on how many are collected
                 if step % c.train_every == 0 and self.ready():
@@ -115,10 +117,12 @@ class Trainer:
             self.seen_E[e], action, learned, terminated or lost, truncated, seen, entropy, goes_on=not over, env=e
         )
         self.returns_E[e] += reward
+        length = self.lengths_E[e] = None if (n := self.lengths_E[e]) is None else n + 1
         if over:
             self.finished_returns.append(self.returns_E[e])
+            self.ended.append({"step": self.step, "return": self.returns_E[e], "length": length})
             self.episodes += 1
-            self.returns_E[e] = 0.0
+            self.returns_E[e], self.lengths_E[e] = 0.0, 0
             seen = self._see(self.envs[e].reset()[0])
         self.seen_E[e] = seen
 
@@ -179,6 +183,7 @@ class Trainer:
             "episodes": self.episodes,
             "can_learn": self._can_learn,
             "returns": self.returns_E,
+            "lengths": self.lengths_E,
             "finished_returns": self.finished_returns,
             "meter": {"sums": self.meter.sums, "count": self.meter.count},
             "streams": {name: getattr(self.streams, name).bit_generator.state for name in GENERATORS},
@@ -197,6 +202,7 @@ class Trainer:
         self.step, self.updates, self.episodes = state["step"], state["updates"], state["episodes"]
         self._can_learn = state["can_learn"]
         self.returns_E, self.finished_returns = list(state["returns"]), list(state["finished_returns"])
+        self.lengths_E = list(state.get("lengths", [None] * len(self.envs)))
         self.meter.sums = with_current_keys(self.config.constraint, dict(state["meter"]["sums"]))
         self.meter.count = state["meter"]["count"]
         for name in GENERATORS:
@@ -209,11 +215,21 @@ class Trainer:
                 load_env(env, saved)
                 continue
             said.append(f"a new episode begins at step {self.step:,}: {why_not(env) or 'its state was not saved'}")
-            self.replay.cut(e, self.seen_E[e])
-            self.returns_E[e] = 0.0
-            seed = np.random.SeedSequence((self.streams.env_seeds[e], self.step)).generate_state(1)[0]
-            self.seen_E[e] = self._see(env.reset(seed=int(seed))[0])
+            self._start_again(e)
         return said
+
+    def change_envs(self, envs: Sequence[gym.Env[Any, Any]]) -> None:
+        """Go on in other environments of the same spaces; the episodes in progress count as truncated."""
+        self.envs = envs
+        for e in range(len(envs)):
+            self._start_again(e)
+
+    def _start_again(self, e: int) -> None:
+        """A new episode, with a seed that depends on the step, where the one in progress cannot continue."""
+        self.replay.cut(e, self.seen_E[e])
+        self.returns_E[e], self.lengths_E[e] = 0.0, 0
+        seed = np.random.SeedSequence((self.streams.env_seeds[e], self.step)).generate_state(1)[0]
+        self.seen_E[e] = self._see(self.envs[e].reset(seed=int(seed))[0])
 
     def _see(self, observation: Any) -> Array:
         return self.observations.encode(observation)[0]

@@ -32,6 +32,12 @@ class Session(FolderSession):
     def step(self) -> int:
         return self.trainer.step
 
+    def after_step(self, before: int) -> None:
+        """Log the episodes that have just ended, before a checkpoint records how many there are."""
+        for episode in self.trainer.ended:
+            self.folder.log("episodes.jsonl", episode)
+        super().after_step(before)
+
     def restore(self, checkpoint: Checkpoint) -> list[str]:
         """Put replay, learner and trainer back as they were; returns sentences that the user should read."""
         trainer, manifest, path = self.trainer, checkpoint.manifest, self.folder.path

@@ -1,0 +1,56 @@
+"""The live bar of a run, on a terminal."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from dsacc.system.watching import Watcher, describe, digits
+
+
+class _Speed(ProgressColumn):
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
+
+    def render(self, task: Task) -> Text:
+        speed = task.speed or 0
+        return Text(f"{speed:,.{digits(speed)}f} {self.unit}/s")
+
+
+class _WithFigures(Progress):
+    """A bar with figures on the line below, so that both fit a narrow terminal."""
+
+    figures = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield self.make_tasks_table(self.tasks)
+        if self.figures:
+            yield Text(self.figures)
+
+
+class Bar(Watcher):
+    """A live bar: step, steps/s and time left, with the latest figures below."""
+
+    def __init__(self, total: int, start: int = 0, label: str = "", unit: str = "steps") -> None:
+        name, count = TextColumn("{task.description}"), TextColumn("{task.completed:,.0f}/{task.total:,.0f}")
+        columns = (name, BarColumn(bar_width=24), count, _Speed(unit), TimeRemainingColumn())
+        self.progress = _WithFigures(*columns, console=Console(stderr=True))
+        self.progress.start()
+        self.task = self.progress.add_task(label, total=total, completed=start)
+        self.latest: dict[str, Any] = {}
+        self.every = max(total // 1000, 1)
+
+    def step(self, step: int) -> None:
+        if step % self.every == 0:
+            self.progress.update(self.task, completed=step)
+
+    def row(self, row: Mapping[str, Any]) -> None:
+        self.latest |= {k: v for k, v in row.items() if v is not None}
+        self.progress.figures = describe(self.latest)
+        self.progress.update(self.task, completed=row["step"])
+
+    def close(self) -> None:
+        self.progress.stop()

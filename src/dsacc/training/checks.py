@@ -1,0 +1,63 @@
+"""What is checked before a run begins: that its memory fits, that its device is there."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import torch
+
+from dsacc.config import Config
+from dsacc.envs import Observations, check_actions
+from dsacc.errors import ConfigError, ModelError
+from dsacc.settings import answer, is_policy_name
+from dsacc.system.text import size
+
+
+def refuse_policy(env: object, settings: Mapping[str, object]) -> None:
+    """Answer a call as Stable-Baselines3 has it, DSAC("MlpPolicy", env, buffer_size=...), before anything is made."""
+    if is_policy_name(env):
+        raise ConfigError(f"DSAC takes no policy such as {env!r}: it chooses its network by the observation; DSAC(env)")
+    for name in settings:
+        if said := answer(name):
+            raise ConfigError(said)
+
+
+def whole_steps(steps: int) -> int:
+    """A number of agent steps to learn."""
+    if isinstance(steps, bool) or int(steps) != steps or steps < 1:
+        raise ConfigError(f"steps must be a whole number of at least 1, not {steps}")
+    return int(steps)
+
+
+def require_memory(config: Config, needed: int, free: int, steps: int, pictures: bool) -> None:
+    """Refuse a run whose replay does not fit, before it starts, and say what would fit."""
+    if needed <= free:
+        return
+    ways = [f"replay_size {int(min(config.replay_size, steps) * 0.9 * free / needed):,}"]
+    if pictures and config.replay_compression == "none":
+        ways.append("replay_compression lz4 (4 to 30 times smaller on Atari)")
+    raise ConfigError(
+        f"the replay memory of {min(config.replay_size, steps):,} steps needs {size(needed)}, and only "
+        f"{size(free)} are free; use {' or '.join(ways)}"
+    )
+
+
+def require_fit(env: gym.Env[Any, Any], who: str, trained_on: str, seen: Observations, actions: int) -> None:
+    """Refuse an environment whose spaces are not those that the agent knows."""
+    here, there = check_actions(env), Observations(env.observation_space)
+    if here != actions or there.spec != seen.spec:
+        raise ModelError(
+            f"{who} was trained on {trained_on} with {actions} actions and observations {seen.spec.shape}; "
+            f"this environment has {here} and {there.spec.shape}"
+        )
+
+
+def find_device(name: str) -> str:
+    """The device of that name; "auto" is cuda where there is one, else cpu."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"device {name!r} is not available here ({str(error).splitlines()[0]}); use cpu") from error
+    return name
