@@ -39,7 +39,7 @@ def reader_of(player: Player) -> tuple[Player, Reader]:
     if isinstance(player, RandomPlayer):
         return player, lambda seen: [Readout(policy_A=np.full(player.actions, 1 / player.actions))] * len(seen)
     if isinstance(player, SB3Player):
-        if player.algorithm in ("PPO", "A2C"):
+        if player.has_policy:
             return player, lambda seen: [Readout(policy_A=row_A) for row_A in softmax(player.scores(seen))]
         return player, lambda seen: [Readout(q_A=row_A) for row_A in player.scores(seen)]
     if isinstance(player, OnnxPlayer):
