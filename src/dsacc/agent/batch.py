@@ -22,7 +22,10 @@ class Batch(Generic[T]):
     mask_BA: T | None = None  # bool, the actions that each state allows; None where the environment has no masks
     next_mask_BA: T | None = None
 
+    def parts(self) -> dict[str, Any]:
+        """What it consists of, by name; without masks where there are none."""
+        return {name: part for name, part in vars(self).items() if part is not None}
+
     def map(self, function: Callable[[T], U]) -> "Batch[U]":
         """The same transitions with `function` applied to every part."""
-        parts: dict[str, Any] = {name: part for name, part in vars(self).items() if part is not None}
-        return Batch(**{name: function(part) for name, part in parts.items()})
+        return Batch(**{name: function(part) for name, part in self.parts().items()})
