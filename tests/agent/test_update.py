@@ -130,10 +130,17 @@ READINGS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("augmented", [None, batch(98).observation[:3]], ids=["clean", "augmented"])
-@pytest.mark.parametrize("settings", [*SETTINGS, *READINGS], ids=str)
+MASKED = [
+    *((one, False) for one in [*SETTINGS, *READINGS]),
+    *((one, True) for one in [*SETTINGS[14:17], *READINGS[4:]]),
+]
+
+
+@pytest.mark.parametrize(("settings", "augmented"), MASKED, ids=str)
 def test_actions_that_a_mask_does_not_allow_are_in_no_loss_no_target_and_no_constraint(settings, augmented):
-    before, after, out, expected = updated(learner(FIVE, **settings), 3, augmented, with_masks=True)
+    before, after, out, expected = updated(
+        learner(FIVE, **settings), 3, CHANGED["three of eight"] if augmented else None, with_masks=True
+    )
     assert_as_expected(before, after, out, expected)
     lambdas = [v for k, v in out.items() if k.startswith("lambda") and "_at_" not in k and k != "lambda_iterations"]
     assert lambdas == pytest.approx([m["lambda"] for m in expected.multipliers], abs=1e-4)
