@@ -163,8 +163,10 @@ def test_a_maskable_ppo_is_given_the_masks_of_its_environment(tmp_path, policy):
 
 
 def test_wrappers_and_shifts_let_the_mask_through():
-    chain = gym.wrappers.TimeLimit(MaskedChain(), 7)
-    (row,) = evaluate(DSAC(chain, **TINY), lambda: chain, shifts=["gaussian_noise"], severity=3, episodes=2)
+    def make():
+        return gym.wrappers.TimeLimit(MaskedChain(), 7)
+
+    (row,) = evaluate(DSAC(make(), **TINY), make, shifts=["gaussian_noise"], severity=3, episodes=2)
     assert row["lengths"] == [7, 7]
 
 

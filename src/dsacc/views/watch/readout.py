@@ -30,8 +30,8 @@ class Readout:
 
     def among(self, mask_A: Array) -> "Readout":
         """The same with all probability on what the mask allows, as it is played."""
-        shares = {name: _share(getattr(self, name), mask_A) for name in ("policy_A", "surrogate_A")}
-        return replace(self, allowed_A=mask_A, **shares)
+        policy_A, surrogate_A = (_share(x_A, mask_A) for x_A in (self.policy_A, self.surrogate_A))
+        return replace(self, allowed_A=mask_A, policy_A=policy_A, surrogate_A=surrogate_A)
 
 
 # From observations [B, ...], and masks where there are some, to B readouts. Called after `act` with the same.
@@ -52,9 +52,10 @@ def _share(policy_A: Array | None, mask_A: Array) -> Array | None:
     """A softmax over fewer actions is the softmax over all, scaled up again."""
     if policy_A is None:
         return None
-    kept_A: Array = np.where(mask_A, policy_A, 0.0)
-    total = kept_A.sum()
-    return kept_A / total if total > 0 else mask_A / mask_A.sum()
+    kept_A = np.where(mask_A, policy_A, 0.0)
+    if not kept_A.any():  # all of it has underflowed
+        kept_A = mask_A.astype(float)
+    return np.asarray(kept_A / kept_A.sum())
 
 
 def reader_of(player: Player) -> tuple[Player, Reader]:
