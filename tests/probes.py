@@ -146,6 +146,58 @@ class TwoStateChain(Probe):
         return q
 
 
+class MaskedChain(Probe):
+    """Two states; action a leads to state a and pays 1 in state 1; cut off every 20 steps. But there are rules: state 1
+    allows action 0 alone, and action 2, which would pay 10, is never allowed. The mask is given by `action_masks()`.
+
+    It refuses to break its rules, and can be saved in the middle of an episode.
+    """
+
+    actions = 3
+    allowed = np.array([[True, True, False], [True, False, False]])
+
+    def action_masks(self):
+        return self.allowed[self.at]
+
+    def told(self):
+        return {}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at, self.age = int(self.np_random.integers(2)), 0
+        return self.see(self.at), self.told()
+
+    def step(self, action):
+        assert self.allowed[self.at][action], f"action {action} was taken in state {self.at}"
+        reward = float(self.at) + 10.0 * (action == 2)
+        self.at, self.age = int(action), self.age + 1
+        return self.see(self.at), reward, False, self.age == 20, self.told()
+
+    def state(self):
+        return {"at": self.at, "age": self.age}
+
+    def load_state(self, state):
+        self.at, self.age = state["at"], state["age"]
+
+    @staticmethod
+    def soft_q(gamma: float, alpha: float) -> np.ndarray[Any, Any]:
+        """Q(s, a) of the actions 0 and 1. V sums over what a state allows, so V_1 is Q(1, 0)."""
+        v = np.zeros(2)
+        for _ in range(1_000):
+            q = np.arange(2.0)[:, None] + gamma * v[None]
+            v = np.array([alpha * np.log(np.exp(q[0] / alpha).sum()), q[1, 0]])
+        return q
+
+
+class ToldChain(MaskedChain):
+    """The same, where `info` gives the mask, as zeros and ones."""
+
+    action_masks = None
+
+    def told(self):
+        return {"action_mask": self.allowed[self.at].astype(np.int8)}
+
+
 class Spoiled(Probe):
     """Fine until `at` steps, then returns `observation` or `reward`, whichever is given."""
 
@@ -176,6 +228,7 @@ class Broken(ForeverOne):
 
 
 if "NanFromTheStart-v0" not in gym.registry:
+    gym.register("MaskedChain-v0", entry_point=MaskedChain)
     gym.register("NanFromTheStart-v0", entry_point=lambda: Spoiled(at=0, observation=np.nan))
     gym.register("Broken-v0", entry_point=Broken)
     for what in ("observation", "reward"):

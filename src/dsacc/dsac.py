@@ -13,6 +13,7 @@ import torch
 from dsacc.agent import Learner
 from dsacc.config import Config, ConstraintSetting, default_preset, make_config
 from dsacc.envs import Observations, check_actions, copies, env_name, frame_stack
+from dsacc.envs.masks import MaskReader, masks_for
 from dsacc.envs.spaces import space_from_json, space_to_json
 from dsacc.envs.vectors import one_env
 from dsacc.errors import ConfigError, ModelError
@@ -38,7 +39,7 @@ from dsacc.training.listeners import (
 from dsacc.training.loop import Trainer
 from dsacc.training.parameters import checked_parameters
 from dsacc.training.session import Session
-from dsacc.training.streams import Streams, sample_actions
+from dsacc.training.streams import Streams, best_actions, sample_actions
 
 EnvSource = gym.Env[Any, Any] | str | Callable[[], gym.Env[Any, Any]]
 
@@ -195,23 +196,32 @@ class DSAC:
 
     def replay_bytes(self, steps: int) -> int:
         """Memory of the replay once `steps` agent steps are stored; an upper estimate where it is compressed."""
-        return memory_needed(self.config, self.observations.spec, frame_stack(self.envs[0]), steps)
+        first, actions = self.envs[0], self.learner.actions
+        masked = actions if MaskReader(first, actions).has_method else 0  # masks in `info` are not known before a reset
+        return memory_needed(self.config, self.observations.spec, frame_stack(first), steps, masked)
 
     def predict(
-        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+        action_masks: Any = None,
     ) -> tuple[Any, None]:
         """The action for one observation, or an array of actions for a batch; and None, as there is no hidden state.
 
         `deterministic` takes the most probable action; otherwise actions are sampled from the policy. `state` and
-        `episode_start` are there for callers who pass them to any agent; this one has no memory.
+        `episode_start` are there for callers who pass them to any agent; this one has no memory. `action_masks`, one
+        bool per action or a batch of these, says which actions are allowed, as in sb3-contrib.
         """
         if isinstance(state, bool | np.bool_):  # predict(observation, True)
             deterministic = bool(state)
         logits = self.logits(observation)
+        masks = masks_for(action_masks, *logits.shape)
         if deterministic:
-            actions = logits.argmax(axis=1)
+            actions = best_actions(logits, masks)
         else:
-            actions = sample_actions(logits, self.streams.actions)
+            actions = sample_actions(logits, self.streams.actions, masks)
         return (actions[0] if self.observations.is_single(observation) else actions), None
 
     def logits(self, observation: Any) -> np.ndarray[Any, Any]:

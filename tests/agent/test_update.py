@@ -1,6 +1,7 @@
 """The update against the same update written again from the equations: its reports, its gradients, its steps."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,13 @@ from dsacc.config import make_config
 
 SPEC = ObservationSpec("vector", (4,))
 ACTIONS, SIZE, N = 3, 8, 3
+FIVE = 5  # actions where there are masks
 
 
-def learner(**settings: Any) -> Learner:
+def learner(actions: int = ACTIONS, **settings: Any) -> Learner:
     quick = {"hidden": 16, "batch_size": SIZE, "n_step": N, "gamma": 0.7, "learning_rate": 1e-2, "target_tau": 0.1}
     config = make_config("classic", **{**quick, **settings})
-    return Learner(config, SPEC, ACTIONS, torch.Generator().manual_seed(0))
+    return Learner(config, SPEC, actions, torch.Generator().manual_seed(0))
 
 
 def batch(seed: int) -> Batch:
@@ -37,6 +39,16 @@ def batch(seed: int) -> Batch:
     )
 
 
+def masked(b: Batch, seed: int) -> Batch:
+    """The same transitions among five actions, of which each state allows one, three, four or all. With two allowed,
+    the multipliers of two constraints would not be unique."""
+    g = torch.Generator().manual_seed(seed)
+    orders = [torch.stack([torch.randperm(FIVE, generator=g) for _ in range(SIZE)]) for _ in range(2)]
+    counts = torch.tensor([1, 3, 4, 5])[torch.randint(4, (SIZE,), generator=g)]
+    now, then = ((order < counts[:, None]) for order in orders)
+    return replace(b, action_B=orders[0].argmin(dim=1), mask_BA=now, next_mask_BA=then)
+
+
 def noise_for(model: Learner, seed: int) -> torch.Tensor:
     return torch.from_numpy(np.random.default_rng(seed).standard_normal(model.noise_shape()))
 
@@ -53,10 +65,11 @@ def warmed(model: Learner, updates: int = 12) -> Learner:
 
 
 def updated(
-    model: Learner, warm: int = 12, augmented: torch.Tensor | None = None
+    model: Learner, warm: int = 12, augmented: torch.Tensor | None = None, with_masks: bool = False
 ) -> tuple[State, State, dict[str, float], Expected]:
     """The states around the update that comes after `warm` others, what it reported, and what it should have."""
     before, b, noise = copied(warmed(model, warm)), batch(99), noise_for(model, 99)
+    b = masked(b, 1) if with_masks else b
     out = {name: float(value) for name, value in model.update(b, noise, 50, augmented).items()}
     after = copied(model)
     return before, after, out, one_update(model.config, before, after, b, noise, 50, augmented)
@@ -102,6 +115,64 @@ SETTINGS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_losses_and_gradients_are_those_of_the_equations(settings):
     assert_as_expected(*updated(learner(**settings)))
+
+
+# --- masks ---
+
+READINGS: list[dict[str, Any]] = [
+    {"constraint": "mean", "perturbation": "weights"},
+    {"constraint": "mean", "perturbation": "target", "noise_relative": True, "noise_std": 0.5},
+    {"constraint": "mean", "perturbation": "values", "multiplier_form": "plain", "noise_std": 0.5},
+    {"constraint": "variance", "perturbation": "values", "noise_relative": True, "noise_scope": "update"},
+    {"constraint": "variance", "perturbation": "target", "natural_gradient": True, "average_policy": True},
+    {"constraint": "both", "perturbation": "target", "noise_std": 0.5, "multiplier_form": "plain"},
+    {"constraint": "both", "perturbation": "weights", "initial_alpha": 0.5, "shared_trunk": True},
+]
+
+
+MASKED = [
+    *((one, False) for one in [*SETTINGS, *READINGS]),
+    *((one, True) for one in [*SETTINGS[14:17], *READINGS[4:]]),
+]
+
+
+@pytest.mark.parametrize(("settings", "augmented"), MASKED, ids=str)
+def test_actions_that_a_mask_does_not_allow_are_in_no_loss_no_target_and_no_constraint(settings, augmented):
+    before, after, out, expected = updated(
+        learner(FIVE, **settings), 3, CHANGED["three of eight"] if augmented else None, with_masks=True
+    )
+    assert_as_expected(before, after, out, expected)
+    lambdas = [v for k, v in out.items() if k.startswith("lambda") and "_at_" not in k and k != "lambda_iterations"]
+    assert lambdas == pytest.approx([m["lambda"] for m in expected.multipliers], abs=1e-4)
+
+
+@pytest.mark.parametrize("settings", [SETTINGS[0], *READINGS], ids=str)
+def test_an_update_with_a_mask_is_the_update_of_an_agent_that_lacks_these_actions(settings):
+    kept = torch.tensor([0, 2])
+    large, small = learner(**settings), learner(actions=len(kept), **settings)
+    restricted = {
+        name: value[kept] if ".head" in name and "optimizer" not in name else value
+        for name, value in large.state().items()
+    }
+    small.load_state(restricted)
+    b = batch(5)
+    index = torch.randint(len(kept), (SIZE,), generator=torch.Generator().manual_seed(5))
+    allowed = torch.zeros(SIZE, ACTIONS).bool().index_fill(1, kept, True)
+    noise = noise_for(large, 5)
+    reports = [
+        large.update(replace(b, action_B=kept[index], mask_BA=allowed, next_mask_BA=allowed), noise, 50),
+        small.update(replace(b, action_B=index), noise[:, kept] if noise.dim() == 2 else noise, 50),
+    ]
+    found, wanted = ({name: float(value) for name, value in report.items()} for report in reports)
+    assert found == pytest.approx(wanted, rel=1e-4, abs=1e-5)
+    for name, value in small.state().items():
+        whole = large.state()[name]
+        if value.shape == whole.shape:
+            torch.testing.assert_close(whole, value, rtol=1e-3, atol=1e-5)
+            continue
+        torch.testing.assert_close(whole[kept], value, rtol=1e-3, atol=1e-5)
+        if "exp_avg" in name:
+            assert not whole[1].any()  # nothing was learned about the action that is not allowed
 
 
 # --- augmented states ---

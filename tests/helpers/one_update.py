@@ -60,9 +60,12 @@ def one_update(
     """`before` and `after` are the learner's states around the update. Of `after` only the critics are used.
 
     `augmented` are other pictures of the first states. Losses are means over all pictures. `of` says for each picture
-    whose target, action, Q, multiplier and old entropy it takes. Reports are those of the batch alone.
+    whose target, action, Q, multiplier and old entropy it takes. Reports are those of the batch alone. An action that
+    a mask does not allow has the logit -1e9, so that its probability is 0.
     """
     size = len(batch.action_B)
+    actions = before["actor.head.bias"].numel()
+    allowed = torch.ones(size, actions).bool() if batch.mask_BA is None else batch.mask_BA
     of = torch.arange(size) if augmented is None else torch.cat((torch.arange(size), torch.arange(len(augmented))))
     clean = batch.observation.double()
     shown = clean if augmented is None else torch.cat((clean, augmented.double()))
@@ -75,10 +78,11 @@ def one_update(
 
     moved = w if config.shared_trunk else {name: value.double() for name, value in after.items()}
     q = _combined(config, _q(moved, "critics", clean)).detach()
-    logits = _logits(w, "actor", "critics", shown)
-    terms = _terms(config, q.numpy(), softmax(logits.detach().numpy()[:size], axis=1), alpha, noise.numpy())
+    logits = _logits(w, "actor", "critics", shown).masked_fill(~allowed[of], -1e9)
+    actors = softmax(logits.detach().numpy()[:size], axis=1)
+    terms = _terms(config, q.numpy(), actors, alpha, noise.numpy(), allowed.numpy())
     pi, log_pi = torch.softmax(logits, dim=1), torch.log_softmax(logits, dim=1)
-    costs = _actor_costs(config, pi, log_pi, q, terms, alpha, batch.entropy_B.double(), of)
+    costs = _actor_costs(config, pi, log_pi, q, terms, alpha, batch.entropy_B.double(), of, allowed)
     out.report["actor_loss"] = costs[:size].mean().item()
     (slope,) = torch.autograd.grad(costs.mean(), logits, retain_graph=True)
     if config.natural_gradient:
@@ -89,10 +93,10 @@ def one_update(
     if config.alpha is None:
         final = config.target_entropy_ratio if config.target_entropy_final is None else config.target_entropy_final
         ratio = np.interp(step, [0, config.target_entropy_steps], [config.target_entropy_ratio, final])
-        off = entropy - ratio * math.log(q.shape[1])
+        off = entropy - ratio * np.log(allowed.sum(dim=1).numpy()).mean()
         out.gradients |= _gradients(w, "alpha_optimizer", w["log_alpha"].exp() * off, config.grad_clip)
-    actors, surrogate = pi.detach().numpy()[:size], softmax(q.numpy() / max(alpha, 1e-30), axis=1)
-    out.report |= {"entropy": entropy, "q_mean": q.mean().item()}
+    surrogate = softmax(np.where(allowed, q.numpy() / max(alpha, 1e-30), -np.inf), axis=1)
+    out.report |= {"entropy": entropy, "q_mean": q[allowed].mean().item()}
     out.report["expected_error"] = float(np.abs(((actors - surrogate) * q.numpy()).sum(axis=1)).mean())
     for f, target, lam, constrained in terms:
         out.multipliers.append(
@@ -150,7 +154,10 @@ def _critic_errors(config: Any, w: State, batch: Any, alpha: float, shown: Tenso
     """Of both critics, added; one per picture."""
     following = batch.next_observation.double()
     which = "target_" if config.average_policy else ""
-    log_pi = torch.log_softmax(_logits(w, f"{which}actor", f"{which}critics", following), dim=1).detach()
+    logits = _logits(w, f"{which}actor", f"{which}critics", following)
+    if batch.next_mask_BA is not None:
+        logits = logits.masked_fill(~batch.next_mask_BA, -1e9)
+    log_pi = torch.log_softmax(logits, dim=1).detach()
     bonus = config.critic_entropy * alpha
     values = (log_pi.exp() * (_combined(config, _q(w, "target_critics", following)).detach() - bonus * log_pi)).sum(
         dim=1
@@ -190,6 +197,7 @@ def _actor_costs(
     alpha: float,
     old_entropy: Tensor,
     of: Tensor,
+    allowed: Tensor,
 ) -> Tensor:
     """What the actor pays, one number per picture."""
     costs = (pi * (alpha * log_pi - q[of])).sum(dim=1)
@@ -199,8 +207,9 @@ def _actor_costs(
     entropy = -(pi * log_pi).sum(dim=1)
     costs = costs + config.entropy_penalty * (old_entropy[of] - entropy) ** 2 / 2
     if config.surrogate_kl > 0:
-        surrogate = torch.softmax(q[of] / alpha, dim=1)
-        costs = costs + config.surrogate_kl * alpha * (surrogate * (surrogate.log() - log_pi)).sum(dim=1)
+        surrogate = torch.softmax((q[of] / alpha).masked_fill(~allowed[of], -torch.inf), dim=1)
+        divergence = (torch.special.xlogy(surrogate, surrogate) - surrogate * log_pi).sum(dim=1)
+        costs = costs + config.surrogate_kl * alpha * divergence
     return costs
 
 
@@ -215,16 +224,20 @@ def _without_fisher(pi: np.ndarray, slope: Tensor) -> Tensor:
 # --- constraints ---
 
 
-def _terms(config: Any, q: np.ndarray, actors: np.ndarray, alpha: float, noise: np.ndarray) -> list[Any]:
+def _terms(
+    config: Any, q: np.ndarray, actors: np.ndarray, alpha: float, noise: np.ndarray, allowed: np.ndarray
+) -> list[Any]:
     """f [B, A], target [B], lambda [B] and the constrained policy [B, A] of each constraint."""
     if config.constraint is None:
         return []
     eps = config.noise_std * noise if noise.size else np.zeros(1)
     if config.noise_relative:
-        eps = eps * (q.std(axis=1)[:, None] if eps.ndim == 2 else q.std(axis=1))
+        spread = np.array([row[some].std() for row, some in zip(q, allowed, strict=True)])
+        eps = eps * (spread[:, None] if eps.ndim == 2 else spread)
     eps = np.broadcast_to(eps, q.shape if eps.ndim == 2 else q.shape[:1])
     seen = q + eps if config.perturbation == "values" else q
-    weights = softmax((q + eps if config.perturbation in ("weights", "values") else q) / alpha, axis=1)
+    noisy = q + eps if config.perturbation in ("weights", "values") else q
+    weights = softmax(np.where(allowed, noisy / alpha, -np.inf), axis=1)
     mean = (weights * seen).sum(axis=1)
     variance = (weights * (seen - mean[:, None]) ** 2).sum(axis=1)
     shift = eps if config.perturbation == "target" else np.zeros(len(q))
@@ -237,8 +250,9 @@ def _terms(config: Any, q: np.ndarray, actors: np.ndarray, alpha: float, noise: 
     if config.fixed_lambda is not None:
         lam = np.full(target.shape, config.fixed_lambda)
     else:
-        lam = np.stack([_solve(*row, heat) for row in zip(q, f, target, strict=True)])
-    constrained = softmax((q - (lam[:, :, None] * f).sum(axis=1)) / heat, axis=1)
+        rows = zip(q, f, target, allowed, strict=True)
+        lam = np.stack([_solve(q_A[some], f_KA[:, some], wanted, heat) for q_A, f_KA, wanted, some in rows])
+    constrained = softmax(np.where(allowed, (q - (lam[:, :, None] * f).sum(axis=1)) / heat, -np.inf), axis=1)
     return [(f[:, k], target[:, k], lam[:, k], constrained) for k in range(len(chosen))]
 
 
@@ -248,6 +262,8 @@ def _solve(q: np.ndarray, f: np.ndarray, target: np.ndarray, heat: float) -> np.
     def unmet(lam: np.ndarray) -> np.ndarray:
         return f @ softmax((q - lam @ f) / heat) - target
 
+    if len(q) == 1:
+        return np.zeros(len(f))
     if len(f) == 1:
         low, high = (float(unmet(np.array([end]))[0]) for end in (0.0, 1.0))
         if low <= 1e-9 or high >= 0:

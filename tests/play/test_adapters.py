@@ -161,12 +161,13 @@ SMALL = {
     "QRDQN": {"buffer_size": 64, "policy_kwargs": {"net_arch": [16], "n_quantiles": 8}},
     "PPO": {"n_steps": 8, "batch_size": 8, "policy_kwargs": {"net_arch": [16]}},
     "A2C": {"n_steps": 8, "policy_kwargs": {"net_arch": [16]}},
+    "MaskablePPO": {"n_steps": 8, "batch_size": 8, "policy_kwargs": {"net_arch": [16]}},
 }
 
 
 def sb3_model(name, env, policy="MlpPolicy", **settings):
     pytest.importorskip("stable_baselines3")
-    home = pytest.importorskip("sb3_contrib" if name == "QRDQN" else "stable_baselines3")
+    home = pytest.importorskip("sb3_contrib" if name in ("QRDQN", "MaskablePPO") else "stable_baselines3")
     return getattr(home, name)(policy, env, seed=1, device="cpu", **{**SMALL[name], **settings})
 
 
@@ -298,9 +299,9 @@ def test_another_algorithm_is_refused_in_memory_and_as_a_file(tmp_path):
     for kind, policy in ((contrib.TRPO, "MlpPolicy"), (contrib.RecurrentPPO, "MlpLstmPolicy")):
         model = kind(policy, "CartPole-v1", **settings)
         model.save(tmp_path / "other.zip")
-        with pytest.raises(ModelError, match="DQN, PPO, A2C and QR-DQN can"):
+        with pytest.raises(ModelError, match="DQN, PPO, A2C, QR-DQN and MaskablePPO can"):
             as_player(model)
-        with pytest.raises(ModelError, match="DQN, PPO, A2C and QR-DQN can"):
+        with pytest.raises(ModelError, match="DQN, PPO, A2C, QR-DQN and MaskablePPO can"):
             find_player(f"sb3:{tmp_path / 'other.zip'}", env="CartPole-v1", trust=True)
 
 

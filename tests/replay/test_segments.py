@@ -24,7 +24,7 @@ def fresh(replay: Replay, compression: str = "none") -> Replay:
 
 
 def samples_of(replay: Replay) -> list[np.ndarray]:
-    return list(vars(replay.sample(64, np.random.default_rng(5))).values())
+    return list(replay.sample(64, np.random.default_rng(5)).parts().values())
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

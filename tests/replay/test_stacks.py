@@ -67,7 +67,7 @@ def test_compression_changes_no_sample():
     for compression in ("none", "lz4"):
         replay, _ = play(ends, stack=4, channels=1, envs=2, n=3, capacity=120, compression=compression)
         t = replay.sample(200, np.random.default_rng(3))
-        samples.append([x.copy() for x in vars(t).values()])
+        samples.append([x.copy() for x in t.parts().values()])
     for plain, packed in zip(*samples, strict=True):
         assert np.array_equal(plain, packed)
 

@@ -82,7 +82,7 @@ def test_minibatches_are_left_clean_and_nothing_else_that_is_drawn_changes():
     (batch, nothing), (same, something) = updates_of(plain, 30)[0], updates_of(shown, 30)[0]
     assert nothing is None
     assert something is not None
-    assert all(getattr(same, name).equal(part) for name, part in vars(batch).items())
+    assert all(getattr(same, name).equal(part) for name, part in batch.parts().items())
     for name in ("batches", "noise"):
         states = {str(getattr(model.streams, name).bit_generator.state) for model in (plain, shown)}
         assert len(states) == 1

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 from helpers.mistakes import assert_refused
 from PIL import Image
+from probes import Probe
 
 from dsacc import DSAC, evaluate
 from dsacc.cli import build_parser, main
 from dsacc.errors import ConfigError, EnvError, RunError
-from dsacc.play.adapters import BlindPlayer, OnnxPlayer, OwnPlayer, SB3Player
+from dsacc.play.adapters import BlindPlayer, OnnxPlayer, OwnPlayer, RandomPlayer, SB3Player
 from dsacc.play.store import Trial
 from dsacc.system.extras import how_to_install
 from dsacc.views.watch import film as film_module
@@ -439,3 +440,27 @@ def test_the_heading_of_a_hardened_agent_says_what_it_met_of_the_shift(catcher):
     hardened = OwnPlayer(catcher)
     hardened.agent = "dsac-m, hardened"
     assert play._title(hardened, "dsacc/Catch-v0", "greedy").startswith("DSAC-M, hardened on Catch, ")
+
+
+def test_what_is_not_allowed_has_no_share_and_lambda_is_that_of_the_rest():
+    """A masked agent of three actions is read as the same agent with two."""
+    large, small = (DSAC(Actions(count), "mean", hidden=16) for count in (3, 2))
+    state = large.learner.state()
+    small.learner.load_state({k: v[[0, 2]] if ".head" in k else v for k, v in state.items()})
+    seen, masks = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32), np.tile([True, False, True], (5, 1))
+    (_, read), (_, wanted) = (reader_of(OwnPlayer(model)) for model in (large, small))
+    for one, two in zip(read(seen, masks), wanted(seen), strict=True):
+        assert one.policy_A == pytest.approx(np.insert(two.policy_A, 1, 0.0))
+        assert one.surrogate_A == pytest.approx(np.insert(two.surrogate_A, 1, 0.0))
+        assert one.lambda_KN[0][1] == pytest.approx(two.lambda_KN[0][1], abs=1e-6)
+        assert one.allowed_A.tolist() == [True, False, True]
+    share = reader_of(RandomPlayer(3))[1](seen, masks)[0].policy_A
+    assert share.tolist() == [0.5, 0.0, 0.5]
+
+
+class Actions(Probe):
+    """So many actions."""
+
+    def __init__(self, count):
+        self.actions = count
+        super().__init__()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -19,7 +19,13 @@ class Batch(Generic[T]):
     terminated_B: T  # 1.0 where the episode ended within the n steps; a truncation is 0.0 and bootstraps
     next_observation: T
     entropy_B: T  # of the policy that collected the state
+    mask_BA: T | None = None  # bool, the actions that each state allows; None where the environment has no masks
+    next_mask_BA: T | None = None
+
+    def parts(self) -> dict[str, Any]:
+        """What it consists of, by name; without masks where there are none."""
+        return {name: part for name, part in vars(self).items() if part is not None}
 
     def map(self, function: Callable[[T], U]) -> "Batch[U]":
         """The same transitions with `function` applied to every part."""
-        return Batch(**{name: function(part) for name, part in vars(self).items()})
+        return Batch(**{name: function(part) for name, part in self.parts().items()})

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from dsacc.config import Config
 from dsacc.maths import (
+    Mask,
     Solution,
     Targets,
     constraint_penalty,
@@ -29,7 +30,7 @@ from dsacc.maths.multipliers import Form
 from dsacc.maths.newton import Bounds
 
 CLIP: Bounds = (0.0, 1.0)  # lambda's bounds, the paper's
-Solve = Callable[[Tensor, Tensor, Tensor, Tensor, Form, Bounds], Solution]
+Solve = Callable[[Tensor, Tensor, Tensor, Tensor, Form, Bounds, Mask], Solution]
 Value = TypeVar("Value")
 
 
@@ -44,7 +45,7 @@ class Constraint:
     order: int  # 1 for lambda_1: tells its symbol and its metrics from the others'
     f: Callable[[Tensor, Tensor], Tensor]  # Q [B, A] and centre [B] to f [B, A]
     target: Callable[[Targets], Tensor]  # what the critics ask for, [B]
-    solve: Solve  # Q, target, centre, alpha, form and bounds to lambda
+    solve: Solve  # Q, target, centre, alpha, form, bounds and mask to lambda
 
     @property
     def symbol(self) -> str:
@@ -71,15 +72,17 @@ MEAN = Constraint(
     1,
     f=lambda q_BA, centre_B: q_BA,
     target=lambda targets: targets.mean_B,
-    solve=lambda q, target, centre, alpha, form, bounds: mean_multiplier(q, target, alpha, form=form, bounds=bounds),
+    solve=lambda q, target, centre, alpha, form, bounds, mask: mean_multiplier(
+        q, target, alpha, form=form, bounds=bounds, mask=mask
+    ),
 )
 VARIANCE = Constraint(
     "variance",
     2,
     f=lambda q_BA, centre_B: (q_BA - centre_B[:, None]) ** 2,
     target=lambda targets: targets.variance_B,
-    solve=lambda q, target, centre, alpha, form, bounds: variance_multiplier(
-        q, target, centre, alpha, form=form, bounds=bounds
+    solve=lambda q, target, centre, alpha, form, bounds, mask: variance_multiplier(
+        q, target, centre, alpha, form=form, bounds=bounds, mask=mask
     ),
 )
 ALL = (MEAN, VARIANCE)
@@ -129,9 +132,16 @@ def noise_shape(config: Config, batch: int, actions: int) -> tuple[int, ...]:
 
 
 def constraint_terms(
-    config: Config, q_BA: Tensor, pi_BA: Tensor, alpha: Tensor, noise: Tensor, bounds: Bounds = CLIP
+    config: Config,
+    q_BA: Tensor,
+    pi_BA: Tensor,
+    alpha: Tensor,
+    noise: Tensor,
+    bounds: Bounds = CLIP,
+    mask: Mask = None,
 ) -> list[Term]:
     """The actor's constraints at these states; none for plain DSAC. `noise` is standard normal, of `noise_shape`.
+    `mask` says which actions are allowed; `pi_BA` is 0 elsewhere.
 
     Everything is computed in float64 from the one Q, and nothing here carries a gradient. It runs on the CPU: the
     arrays are small, the solve asks after every iteration whether it is done, and not every device has float64.
@@ -141,13 +151,14 @@ def constraint_terms(
     if not chosen:
         return []
     q_BA, pi_BA, alpha, noise = (exact(x) for x in (q_BA, pi_BA, alpha, noise))
+    mask = None if mask is None else mask.cpu()
     eps = config.noise_std * noise
     if config.noise_relative and config.perturbation != "none":
-        eps = eps * (spread(q_BA)[:, None] if eps.dim() == 2 else spread(q_BA))
-    targets = perturbed_targets(q_BA, alpha, eps, config.perturbation)
+        eps = eps * (spread(q_BA, mask)[:, None] if eps.dim() == 2 else spread(q_BA, mask))
+    targets = perturbed_targets(q_BA, alpha, eps, config.perturbation, mask)
     centre_B = expected_value(pi_BA, q_BA) - targets.shift_B
     target_K = [c.target(targets) for c in chosen]
-    solution = _solve(config, chosen, q_BA, target_K, centre_B, alpha, bounds)
+    solution = _solve(config, chosen, q_BA, target_K, centre_B, alpha, bounds, mask)
     parts = (solution.value, solution.at_lower, solution.at_upper, solution.residual)
     terms = []
     for k, (constraint, target_B) in enumerate(zip(chosen, target_K, strict=True)):
@@ -165,16 +176,17 @@ def _solve(
     centre_B: Tensor,
     alpha: Tensor,
     bounds: Bounds,
+    mask: Mask,
 ) -> Solution:
     held, form = config.fixed_lambda, config.multiplier_form
     if len(chosen) == 1:
         bounds = bounds if held is None else (held, held)
-        return chosen[0].solve(q_BA, target_K[0], centre_B, alpha, form, bounds)
+        return chosen[0].solve(q_BA, target_K[0], centre_B, alpha, form, bounds, mask)
     if held is not None:
         lam = q_BA.new_full((len(q_BA), len(chosen)), held)
         return Solution(lam, lam * torch.nan, torch.zeros(len(q_BA)).long(), lam == 0, lam == 1)
     mean_B, variance_B = target_K
-    return joint_multipliers(q_BA, mean_B, variance_B, centre_B, alpha, form=form)
+    return joint_multipliers(q_BA, mean_B, variance_B, centre_B, alpha, form=form, mask=mask)
 
 
 def penalty(terms: list[Term], pi_BA: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from dsacc.agent.observation import ObservationSpec
 from dsacc.config import Config
 from dsacc.errors import ConfigError, TrainingDiverged
 from dsacc.maths import (
+    Mask,
     bellman_target,
     boltzmann,
     combine_critics,
@@ -22,6 +23,8 @@ from dsacc.maths import (
     linear_schedule,
     n_step_return,
     natural_softmax,
+    neutral,
+    policy_of,
     soft_value,
     target_entropy,
     temperature_loss,
@@ -78,11 +81,12 @@ class Learner:
             return (0,)
         return noise_shape(c, c.batch_size, self.actions)
 
-    def target_entropy(self, step: int) -> float:
-        """H_target at this agent step: constant, or a point of the linear schedule."""
+    def target_entropy(self, step: int, mask: Mask = None) -> float:
+        """H_target at this agent step: constant, or a point of the linear schedule; with a mask, over its states."""
         c = self.config
         end = c.target_entropy_ratio if c.target_entropy_final is None else c.target_entropy_final
-        return target_entropy(self.actions, linear_schedule(c.target_entropy_ratio, end, step / c.target_entropy_steps))
+        ratio = linear_schedule(c.target_entropy_ratio, end, step / c.target_entropy_steps)
+        return target_entropy(self.actions if mask is None else mask.cpu().sum(dim=-1), ratio)
 
     # --- acting ---
 
@@ -109,8 +113,10 @@ class Learner:
         `augmented` [M, ...] are the first M observations of the minibatch, changed. The online networks see all
         S = B + M states in one pass and learn from all of them (`dsacc.maths.with_augmented`). Targets, the actor's Q,
         the constraints, the temperature and everything that is logged come from the B clean states alone.
+
+        Where the batch has masks, every policy below is 0 for actions that its state does not allow.
         """
-        c, alpha, states = self.config, self.alpha, len(batch.action_B)
+        c, alpha, states, mask = self.config, self.alpha, len(batch.action_B), batch.mask_BA
         shown = self.scaled(batch.observation if augmented is None else torch.cat((batch.observation, augmented)))
         observation, next_observation = shown[:states], self.scaled(batch.next_observation)
 
@@ -123,9 +129,9 @@ class Learner:
                 next_logits_BA = _logits(self.actor, self.critics, next_observation)
             else:  # its features were computed above
                 next_logits_BA = self.target_actor(next_observation, next_features[0])
-            next_log_pi_BA = torch.log_softmax(next_logits_BA, dim=-1)
+            next_pi_BA, next_log_pi_BA = policy_of(next_logits_BA, batch.next_mask_BA)
             next_q_BA = combine_critics(next_q1_BA, next_q2_BA, c.critics)
-            next_v_B = soft_value(next_log_pi_BA.exp(), next_log_pi_BA, next_q_BA, alpha, c.critic_entropy)
+            next_v_B = soft_value(next_pi_BA, next_log_pi_BA, next_q_BA, alpha, c.critic_entropy)
             return_B = n_step_return(batch.rewards_BN, c.gamma)
             target_B = bellman_target(return_B, c.gamma**batch.steps_B, batch.terminated_B, next_v_B)
             anchors = () if c.q_clip == 0 else chosen(self.target_critics(observation), batch.action_B)
@@ -141,41 +147,39 @@ class Learner:
         if not c.shared_trunk:
             with torch.no_grad():
                 q1_SA, q2_SA = self.critics(observation)
-        q_BA = combine_critics(q1_SA, q2_SA, c.critics).detach()[:states]
-        logits_SA = self.actor(shown, features[0])
-        if c.natural_gradient:
-            pi_SA, log_pi_SA = natural_softmax(logits_SA)
-        else:
-            log_pi_SA = torch.log_softmax(logits_SA, dim=-1)
-            pi_SA = log_pi_SA.exp()
+        q_BA = neutral(combine_critics(q1_SA, q2_SA, c.critics).detach()[:states], mask)
+        mask_SA = mask if mask is None or augmented is None else torch.cat((mask, mask[: len(augmented)]))
+        softmax = natural_softmax if c.natural_gradient else policy_of
+        pi_SA, log_pi_SA = softmax(self.actor(shown, features[0]), mask_SA)
         _require_finite(q_BA.sum(), "Q")
         pi_BA = pi_SA.detach()[:states]
-        terms = constraint_terms(c, q_BA, pi_BA, alpha, noise)
+        terms = constraint_terms(c, q_BA, pi_BA, alpha, noise, mask=mask)
 
         # 3. Actor: gradient through pi alone; Q, targets, lambda, alpha and eps are constants.
         entropy_S = -(pi_SA * log_pi_SA).sum(dim=-1)
+        known = (q_BA, batch.entropy_B) if mask is None else (q_BA, batch.entropy_B, mask)
         clean_pi_loss, pi_loss = clean_and_whole(
-            partial(loss_of_actor, c, alpha, terms), (pi_SA, log_pi_SA, entropy_S), (q_BA, batch.entropy_B)
+            partial(loss_of_actor, c, alpha, terms), (pi_SA, log_pi_SA, entropy_S), known
         )
         self._minimise(pi_loss, self.actor_optimizer, "actor_loss")
 
         # 4. Temperature: towards the target entropy, but not below its minimum.
         entropy_B = entropy_S.detach()[:states]
         if c.alpha is None:
-            alpha_loss = temperature_loss(self.log_alpha, entropy_B, self.target_entropy(step))
+            alpha_loss = temperature_loss(self.log_alpha, entropy_B, self.target_entropy(step, mask))
             self._minimise(alpha_loss, self.alpha_optimizer, "alpha_loss")
             if c.min_alpha > 0:
                 self.log_alpha.detach().clamp_(min=math.log(c.min_alpha))
 
         q64_BA = exact(q_BA)
-        surrogate_BA = boltzmann(q64_BA, exact(alpha).clamp(min=1e-30))
+        surrogate_BA = boltzmann(q64_BA, exact(alpha).clamp(min=1e-30), None if mask is None else mask.cpu())
         error_B = expected_value(exact(pi_BA), q64_BA) - expected_value(surrogate_BA, q64_BA)
         return {
             "critic_loss": clean_q_loss.detach(),
             "actor_loss": clean_pi_loss.detach(),
             "alpha": alpha,
             "entropy": entropy_B.mean(),
-            "q_mean": q_BA.mean(),
+            "q_mean": (q_BA if mask is None else q_BA[mask]).mean(),
             "expected_error": error_B.abs().mean(),
             **report(terms, pi_BA),
         }

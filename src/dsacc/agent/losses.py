@@ -7,6 +7,7 @@ from torch import Tensor
 from dsacc.agent.constraints import Term, penalty
 from dsacc.config import Config
 from dsacc.maths import (
+    Mask,
     actor_loss,
     clipped_critic_loss,
     critic_loss,
@@ -63,11 +64,15 @@ def loss_of_actor(
     entropy_B: Tensor,
     q_BA: Tensor,
     old_entropy_B: Tensor,
+    mask: Mask = None,
 ) -> Tensor:
-    """The actor's loss with the penalties of its constraints and the optional terms; the gradient is through pi."""
+    """The actor's loss with the penalties of its constraints and the optional terms; the gradient is through pi.
+
+    `mask` is what the states allow. pi is 0 elsewhere already, but the surrogate is made here.
+    """
     loss = actor_loss(pi_BA, log_pi_BA, q_BA, alpha) + penalty(terms, pi_BA)
     if config.entropy_penalty > 0:
         loss = loss + config.entropy_penalty * entropy_penalty(entropy_B, old_entropy_B)
     if config.surrogate_kl > 0:
-        loss = loss + config.surrogate_kl * surrogate_divergence(log_pi_BA, q_BA, alpha)
+        loss = loss + config.surrogate_kl * surrogate_divergence(log_pi_BA, q_BA, alpha, mask)
     return loss

@@ -1,7 +1,8 @@
 """What an environment may offer beyond Gymnasium's own methods. All of it is optional, and each part stands alone.
 
 An environment of your own takes part by having the attributes of a protocol below; it need not inherit from it.
-One more is not an attribute: `info["life_lost"]`, a bool of `step`, says that a life was lost (see `lost_life_ends`).
+Two more are in `info`: `life_lost`, a bool of `step`, says that a life was lost (see `lost_life_ends`); `action_mask`,
+of `reset` and `step`, which actions are allowed. A method `action_masks()` may say that instead (`dsacc.envs.masks`).
 """
 
 from collections.abc import Callable

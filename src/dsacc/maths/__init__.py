@@ -10,6 +10,7 @@ from dsacc.maths.losses import (
     temperature_loss,
     with_augmented,
 )
+from dsacc.maths.masks import Mask, allowed_mean, neutral
 from dsacc.maths.moments import Targets, expected_value, expected_variance, perturbed_targets, spread
 from dsacc.maths.multipliers import joint_multipliers, mean_multiplier, variance_multiplier
 from dsacc.maths.newton import Solution
@@ -19,15 +20,18 @@ from dsacc.maths.policies import (
     linear_schedule,
     mean_constrained,
     natural_softmax,
+    policy_of,
     target_entropy,
     variance_constrained,
 )
 from dsacc.maths.values import bellman_target, combine_critics, n_step_return, soft_value
 
 __all__ = [
+    "Mask",
     "Solution",
     "Targets",
     "actor_loss",
+    "allowed_mean",
     "bellman_target",
     "boltzmann",
     "clipped_critic_loss",
@@ -44,7 +48,9 @@ __all__ = [
     "mean_multiplier",
     "n_step_return",
     "natural_softmax",
+    "neutral",
     "perturbed_targets",
+    "policy_of",
     "soft_value",
     "spread",
     "surrogate_divergence",

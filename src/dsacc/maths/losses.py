@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from dsacc.maths.policies import Number
+from dsacc.maths.masks import Mask
+from dsacc.maths.policies import Number, policy_of
 
 CriticLoss = Literal["mse", "huber"]
 
@@ -57,13 +58,13 @@ def entropy_penalty(entropy_B: Tensor, old_entropy_B: Tensor) -> Tensor:
     return (old_entropy_B - entropy_B).square().mean() / 2
 
 
-def surrogate_divergence(log_pi_BA: Tensor, q_BA: Tensor, alpha: Number) -> Tensor:
+def surrogate_divergence(log_pi_BA: Tensor, q_BA: Tensor, alpha: Number, mask: Mask = None) -> Tensor:
     """alpha E_s[KL(pi_theta || pi)], pi_theta = softmax(Q/alpha). [B, A] -> scalar, in units of Q; gradient through pi.
 
     The other direction, alpha KL(pi || pi_theta), equals J_pi up to a constant. It would only scale the actor's loss.
     """
-    log_surrogate_BA = torch.log_softmax(q_BA / alpha, dim=-1)
-    return alpha * (log_surrogate_BA.exp() * (log_surrogate_BA - log_pi_BA)).sum(dim=-1).mean()
+    surrogate_BA, log_surrogate_BA = policy_of(q_BA / alpha, mask)
+    return alpha * (surrogate_BA * (log_surrogate_BA - log_pi_BA)).sum(dim=-1).mean()
 
 
 def with_augmented(clean: Tensor, augmented: Tensor, states: int, copies: int) -> Tensor:

@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from dsacc.maths.masks import Mask, allowed_mean
 from dsacc.maths.policies import Number, boltzmann, column
 
 Perturbation = Literal["target", "weights", "values", "none"]
@@ -29,12 +30,16 @@ def expected_variance(pi_BA: Tensor, q_BA: Tensor, mu: Number | None = None) -> 
     return (pi_BA * (q_BA - column(centre, q_BA)) ** 2).sum(dim=-1)
 
 
-def spread(q_BA: Tensor) -> Tensor:
-    """Standard deviation of Q over the actions, all weighted equally. [B, A] -> [B]."""
-    return q_BA.std(dim=-1, correction=0)
+def spread(q_BA: Tensor, mask: Mask = None) -> Tensor:
+    """Standard deviation of Q over the (allowed) actions, all weighted equally. [B, A] -> [B]."""
+    if mask is None:
+        return q_BA.std(dim=-1, correction=0)
+    return allowed_mean((q_BA - allowed_mean(q_BA, mask)) ** 2, mask).sqrt().squeeze(-1)
 
 
-def perturbed_targets(q_BA: Tensor, alpha: Number, eps: Tensor, perturbation: Perturbation = "target") -> Targets:
+def perturbed_targets(
+    q_BA: Tensor, alpha: Number, eps: Tensor, perturbation: Perturbation = "target", mask: Mask = None
+) -> Targets:
     """mu_theta and var_theta of the surrogate policy; `perturbation` says where the noise goes.
 
     - `target` (the equation): eps [B] moves the target of the mean to mu_theta - eps. The variance constraint adds eps
@@ -47,11 +52,11 @@ def perturbed_targets(q_BA: Tensor, alpha: Number, eps: Tensor, perturbation: Pe
     """
     zero_B = torch.zeros_like(q_BA[:, 0])
     if perturbation in ("weights", "values"):
-        weights_BA = boltzmann(q_BA + eps, alpha)
+        weights_BA = boltzmann(q_BA + eps, alpha, mask)
         values_BA = q_BA + eps if perturbation == "values" else q_BA
         shift_B = zero_B
     elif perturbation in ("target", "none"):
-        weights_BA = boltzmann(q_BA, alpha)
+        weights_BA = boltzmann(q_BA, alpha, mask)
         values_BA = q_BA
         shift_B = zero_B + eps if perturbation == "target" else zero_B
     else:

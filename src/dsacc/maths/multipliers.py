@@ -1,7 +1,7 @@
 """One lambda per state: the exact root of g(lambda) = E_pi(lambda)[f] - target, clipped to its bounds.
 
 This module holds the three solves that the method needs and checks their input. The iteration is in `newton`; the one
-for both constraints is in `joint`.
+for both constraints is in `joint`. `mask` says which actions are allowed (`dsacc.maths.masks`); without one all are.
 """
 
 from typing import Literal
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from dsacc.maths.joint import solve_two
+from dsacc.maths.masks import Mask, excluded, neutral
 from dsacc.maths.newton import Bounds, Problem, Solution, bounded, make_problem, solve_one
 from dsacc.maths.policies import Number
 
@@ -17,32 +18,52 @@ Form = Literal["tempered", "plain"]
 
 
 def mean_multiplier(
-    q: Tensor, target: Number, alpha: Number, *, form: Form = "tempered", bounds: Bounds = (0.0, 1.0)
+    q: Tensor,
+    target: Number,
+    alpha: Number,
+    *,
+    form: Form = "tempered",
+    bounds: Bounds = (0.0, 1.0),
+    mask: Mask = None,
 ) -> Solution:
     """lambda_1 with E_pi[Q] = target under pi ∝ exp((1 - lambda_1) Q / T), clipped to `bounds`. [B, A], [B] -> [B].
 
     T is alpha in the `tempered` form and 1 in the `plain` form. Solved in float64 by safeguarded Newton steps:
     g(lambda) = E_pi[Q] - target is decreasing, g' = -Var_pi[Q] / T. NaN and infinity raise a ValueError.
     """
-    q_BA, T_B = _checked(q, alpha, form, bounds)
-    return solve_one(_base(q_BA, T_B), _mean_problem(q_BA, _row(target, q_BA, "target"), T_B), bounds)
+    q_BA, T_B = _checked(q, alpha, form, bounds, mask)
+    return solve_one(_base(q_BA, T_B, mask), _mean_problem(q_BA, _row(target, q_BA, "target"), T_B), bounds)
 
 
 def variance_multiplier(
-    q: Tensor, target: Number, mu: Number, alpha: Number, *, form: Form = "tempered", bounds: Bounds = (0.0, 1.0)
+    q: Tensor,
+    target: Number,
+    mu: Number,
+    alpha: Number,
+    *,
+    form: Form = "tempered",
+    bounds: Bounds = (0.0, 1.0),
+    mask: Mask = None,
 ) -> Solution:
     """lambda_2 with E_pi[v] = target under pi ∝ exp((Q - lambda_2 v) / T), v = (Q - mu)^2, clipped to `bounds`.
 
     [B, A], [B], [B] -> [B]. `mu` is the actor's mean mu_phi; for a perturbed constraint pass mu - eps. T is alpha in
     the `tempered` form and 1 in the `plain` form. g(lambda) = E_pi[v] - target is decreasing, g' = -Var_pi[v] / T.
     """
-    q_BA, T_B = _checked(q, alpha, form, bounds)
+    q_BA, T_B = _checked(q, alpha, form, bounds, mask)
     problem = _variance_problem(q_BA, _row(target, q_BA, "target"), _row(mu, q_BA, "mu"), T_B)
-    return solve_one(_base(q_BA, T_B), problem, bounds)
+    return solve_one(_base(q_BA, T_B, mask), problem, bounds)
 
 
 def joint_multipliers(
-    q: Tensor, mean_target: Number, variance_target: Number, mu: Number, alpha: Number, *, form: Form = "tempered"
+    q: Tensor,
+    mean_target: Number,
+    variance_target: Number,
+    mu: Number,
+    alpha: Number,
+    *,
+    form: Form = "tempered",
+    mask: Mask = None,
 ) -> Solution:
     """(lambda_1, lambda_2) in [0, 1]^2 for both constraints at once, pi ∝ exp(((1 - l1) Q - l2 (Q - mu)^2) / T).
 
@@ -51,14 +72,14 @@ def joint_multipliers(
     Newton steps with a line search. Nested bisection solves the rows that do not converge. With two actions the policy
     is unique but lambda is not.
     """
-    q_BA, T_B = _checked(q, alpha, form, (0.0, 1.0))
+    q_BA, T_B = _checked(q, alpha, form, (0.0, 1.0), mask)
     first = _mean_problem(q_BA, _row(mean_target, q_BA, "mean_target"), T_B)
     second = _variance_problem(q_BA, _row(variance_target, q_BA, "variance_target"), _row(mu, q_BA, "mu"), T_B)
-    return solve_two(_base(q_BA, T_B), first, second)
+    return solve_two(_base(q_BA, T_B, mask), first, second)
 
 
-def _checked(q: Tensor, alpha: Number, form: Form, bounds: Bounds) -> tuple[Tensor, Tensor]:
-    """Q in float64 and the exponent's temperature per row. Bad input raises a ValueError."""
+def _checked(q: Tensor, alpha: Number, form: Form, bounds: Bounds, mask: Mask) -> tuple[Tensor, Tensor]:
+    """Q in float64 (neutral where not allowed) and the exponent's temperature per row. Bad input: a ValueError."""
     if q.dim() != 2 or q.shape[1] < 1:
         raise ValueError(f"q must be [B, A] with at least one action, not of shape {tuple(q.shape)}")
     if form not in ("tempered", "plain"):
@@ -66,7 +87,9 @@ def _checked(q: Tensor, alpha: Number, form: Form, bounds: Bounds) -> tuple[Tens
     lower, upper = bounds
     if not (-float("inf") < lower <= upper < float("inf")):
         raise ValueError(f"bounds must be two finite numbers, the smaller one first, not {bounds}")
-    q_BA = q.detach().double()
+    if mask is not None and (mask.dtype != torch.bool or mask.shape != q.shape or not mask.any(dim=-1).all()):
+        raise ValueError(f"mask must be bool of shape {tuple(q.shape)}, with at least one allowed action per row")
+    q_BA = neutral(q.detach().double(), mask)
     if not torch.isfinite(q_BA).all():
         raise ValueError("q contains NaN or infinity, for which no multiplier is defined")
     alpha_B = _row(alpha, q_BA, "alpha")
@@ -85,9 +108,9 @@ def _row(x: Number, q_BA: Tensor, name: str) -> Tensor:
     return x_B.expand(q_BA.shape[0])
 
 
-def _base(q_BA: Tensor, T_B: Tensor) -> Tensor:
-    """The exponent at lambda = 0: Q / T minus its maximum."""
-    return bounded((q_BA - q_BA.amax(dim=-1, keepdim=True)) / T_B[:, None])
+def _base(q_BA: Tensor, T_B: Tensor, mask: Mask) -> Tensor:
+    """The exponent at lambda = 0: Q / T minus its maximum. The policies of every lambda leave out what it does."""
+    return excluded(bounded((q_BA - q_BA.amax(dim=-1, keepdim=True)) / T_B[:, None]), mask)
 
 
 def _mean_problem(q_BA: Tensor, target_B: Tensor, T_B: Tensor) -> Problem:

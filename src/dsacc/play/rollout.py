@@ -17,15 +17,17 @@ import numpy as np
 
 from dsacc.analysis.names import PAPER_SHIFTS
 from dsacc.analysis.rows import Row
-from dsacc.envs import Observations, env_name, make_env
+from dsacc.envs import Observations, check_actions, env_name, make_env
+from dsacc.envs.masks import MaskReader, stacked
 from dsacc.envs.protocol import LimitsTests
 from dsacc.errors import ConfigError
 from dsacc.play.adapters import Player, as_player
+from dsacc.play.adapters.base import act_among, takes_masks
 from dsacc.play.store import RowStore, Trial
 from dsacc.shifts import MODES, Severity, Shift, as_level, exposure, find_kind
 from dsacc.system.progress import Silent, Watcher, watcher
 from dsacc.system.threads import using_threads
-from dsacc.system.types import POLICIES, Exposure
+from dsacc.system.types import POLICIES, Array, Exposure
 
 Env = gym.Env[Any, Any]
 Tick = Callable[[int, int], None]  # episodes that have ended, steps that were played
@@ -155,10 +157,12 @@ def longest_episode(env: Env) -> int:
 
 class Game:
     """One environment under one condition. `base` can serve another condition afterwards: an emulator takes 100 ms to
-    start."""
+    start. With `masked`, `mask` is what the environment allows in the state that `observation` shows."""
 
-    def __init__(self, base: Env, trial: Trial, seed: int) -> None:
+    def __init__(self, base: Env, trial: Trial, seed: int, masked: bool = False) -> None:
         self.base, self.env, self.seed = base, base, seed
+        self.mask: Array | None = None
+        self._masks = MaskReader(base, check_actions(base)) if masked else None
         self.limit = longest_episode(base)
         if trial.shift != "id":
             severity, mode = trial.severity or "paper", str(trial.mode)
@@ -168,13 +172,16 @@ class Game:
         game, actions = np.random.SeedSequence((self.seed, episode.number)).spawn(2)
         self.episode, self.score, self.length = episode, 0.0, 0
         self.rng = np.random.default_rng(actions)
-        self.observation, _ = self.env.reset(seed=int(game.generate_state(1)[0]))
+        self.observation, info = self.env.reset(seed=int(game.generate_state(1)[0]))
+        self.mask = self._masks.read(info) if self._masks else None
 
     def step(self, action: int) -> bool:
-        self.observation, reward, terminated, truncated, _ = self.env.step(action)
+        self.observation, reward, terminated, truncated, info = self.env.step(action)
         self.score += float(reward)
         self.length += 1
-        return terminated or truncated or self.length >= self.limit
+        over = terminated or truncated or self.length >= self.limit
+        self.mask = self._masks.read(info) if self._masks and not over else None
+        return over
 
 
 def _play(
@@ -198,12 +205,14 @@ def _play(
         while waiting or running:
             while waiting and len(running) < BATCH:
                 episode = waiting.pop()
-                running.append(Game(unused.pop() if unused else make(), trials[episode.trial], seed))
+                base = unused.pop() if unused else make()
+                running.append(Game(base, trials[episode.trial], seed, takes_masks(player)))
                 running[-1].begin(episode)
             seen = [game.observation for game in running]
             pad = BATCH - len(seen)
             rngs = [game.rng for game in running] + spare[:pad]
-            actions = player.act(np.stack(seen + [seen[0]] * pad), rngs, policy == "greedy")
+            masks = stacked([game.mask for game in running] + [running[0].mask] * pad)
+            actions = act_among(player, np.stack(seen + [seen[0]] * pad), rngs, policy == "greedy", masks)
             steps += len(running)
             going = []
             for game, action in zip(running, actions, strict=False):

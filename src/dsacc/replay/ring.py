@@ -25,6 +25,14 @@ COLUMNS: dict[str, type[np.generic]] = {
 }
 
 
+MASKS = "masks"  # a column beside these, one row of bits per slot, where the environment gives masks
+
+
+def mask_bytes(actions: int) -> int:
+    """Bytes of a mask, at one bit per action."""
+    return -(-actions // 8)
+
+
 class Replay:
     """A ring of slots per environment: one per agent step, and one for the last observation of a truncated episode.
 
@@ -64,10 +72,18 @@ class Replay:
         else:
             raise ConfigError(f"replay_compression {compression!r} is for pictures; the observation is a {spec.kind}")
         self.columns: dict[str, Array] = {name: np.zeros(slots, kind) for name, kind in COLUMNS.items()}
+        self.actions = 0  # of a mask; 0 where there are no masks
         self.after, self.back = self.columns["after"], self.columns["back"]
         self.after[:] = _LAST_LOOK
         self.written_E = np.zeros(envs, np.int64)  # slots ever written; the head of a ring is written % ring
         self.newest_E: list[Array | None] = [None] * envs  # the last slot's observation, until its episode ends
+
+    def keep_masks(self, actions: int) -> None:
+        """Keep the mask of every state too, one bit per action; before the first step. 0 keeps none."""
+        self.actions = actions
+        self.columns.pop(MASKS, None)
+        if actions:
+            self.columns[MASKS] = np.zeros((self.ring * self.envs, mask_bytes(actions)), np.uint8)
 
     def __len__(self) -> int:
         return int(self._stored_E().sum())
@@ -91,25 +107,27 @@ class Replay:
         *,
         goes_on: bool = False,
         env: int = 0,
+        mask: Array | None = None,
+        next_mask: Array | None = None,
     ) -> None:
-        """One agent step. `next_observation` is kept only where the episode was truncated; `goes_on` says that a
-        terminated step (a lost life) does not end the episode."""
+        """One agent step. `next_observation` and its mask are kept only where the episode was truncated; `goes_on` says
+        that a terminated step (a lost life) does not end the episode."""
         after = _TERMINATED if terminated else _TRUNCATED if truncated else _GOES_ON
-        self._write(env, observation, after, actions=action, rewards=reward, entropies=entropy)
+        self._write(env, observation, after, mask, actions=action, rewards=reward, entropies=entropy)
         if after == _TRUNCATED:
-            self._write(env, next_observation, _LAST_LOOK)
+            self._write(env, next_observation, _LAST_LOOK, next_mask)
         if truncated or (terminated and not goes_on):
             self.newest_E[env] = None
 
-    def cut(self, env: int, seen: Array) -> None:
+    def cut(self, env: int, seen: Array, mask: Array | None = None) -> None:
         """End an episode that cannot continue, as a truncation after its last step; `seen` is what came after it."""
         last = env * self.ring + (int(self.written_E[env]) - 1) % self.ring
         if self.written_E[env] and self.after[last] == _GOES_ON:
             self.after[last] = _TRUNCATED
-            self._write(env, seen, _LAST_LOOK)
+            self._write(env, seen, _LAST_LOOK, mask)
         self.newest_E[env] = None
 
-    def _write(self, env: int, observation: Array, after: int, **values: float) -> None:
+    def _write(self, env: int, observation: Array, after: int, mask: Array | None, **values: float) -> None:
         age = int(self.written_E[env])
         slot = env * self.ring + age % self.ring
         if self.stack > 1:
@@ -120,6 +138,8 @@ class Replay:
         self.after[slot] = after
         for name in COLUMNS.keys() - {"after", "back"}:
             self.columns[name][slot] = values.get(name, 0)
+        if self.actions and mask is not None:
+            self.columns[MASKS][slot] = np.packbits(mask)
         self.written_E[env] += 1
 
     def _pictures_before(self, env: int, age: int, observation: Array) -> int:
@@ -157,7 +177,15 @@ class Replay:
             terminated_B=terminated_B.astype(np.float32),
             next_observation=self._observations(base_B, next_age_B),
             entropy_B=self.columns["entropies"][first_B],
+            mask_BA=self._masks(base_B, age_B),
+            next_mask_BA=self._masks(base_B, next_age_B),
         )
+
+    def _masks(self, base: Array, age: Array) -> Array | None:
+        """Masks by ring and age, bool [B, A]; None where there are none."""
+        if not self.actions:
+            return None
+        return np.unpackbits(self.columns[MASKS][base + age % self.ring], axis=1, count=self.actions).view(bool)
 
     def _observations(self, base: Array, age: Array) -> Array:
         """Observations by ring and age, [B] -> [B, *spec.shape]; stacks are put together here."""

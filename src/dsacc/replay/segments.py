@@ -10,7 +10,7 @@ import lz4.block
 import numpy as np
 
 from dsacc.errors import RunError
-from dsacc.replay.ring import Replay
+from dsacc.replay.ring import MASKS, Replay
 from dsacc.system.types import Array
 
 CHUNK = 256  # pictures that are packed together
@@ -37,6 +37,8 @@ def restore_segments(replay: Replay, segments: Iterable[dict[str, Array]]) -> No
         for arrays in segments:
             if first_E is None:
                 first_E = replay.written_E[:] = arrays["start_E"]
+                if MASKS not in arrays:  # the run began without masks, and continues without them
+                    replay.keep_masks(0)
             _restore(replay, arrays)
         if first_E is not None and (first_E > needed_from(replay)).any():
             raise ValueError("its oldest steps are missing")
@@ -54,7 +56,7 @@ def _restore(replay: Replay, arrays: dict[str, Array]) -> None:
         raise ValueError("steps in between are missing")
     slots = np.concatenate([_slots(replay, e, start_E, stop_E) for e in range(replay.envs)])
     for name, column in replay.columns.items():
-        if arrays[name].shape != slots.shape or arrays[name].dtype != column.dtype:
+        if arrays[name].shape != (len(slots), *column.shape[1:]) or arrays[name].dtype != column.dtype:
             raise ValueError(f"{name} has another shape or type")
         column[slots] = arrays[name]
     if replay.spec.kind != "image":

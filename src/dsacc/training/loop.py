@@ -14,12 +14,13 @@ from dsacc.agent.augment import shifted
 from dsacc.agent.constraints import with_current_keys
 from dsacc.config import Config
 from dsacc.envs import Observations, check_reward
+from dsacc.envs.masks import MaskReader, stacked
 from dsacc.envs.saving import load_env, save_env, why_not
-from dsacc.errors import ConfigError
+from dsacc.errors import ConfigError, EnvError
 from dsacc.replay import Replay
 from dsacc.shifts import Augmenter
 from dsacc.system.types import Array
-from dsacc.training.streams import GENERATORS, Streams, sample_actions
+from dsacc.training.streams import GENERATORS, Streams, random_actions, sample_actions
 
 Row = dict[str, Any]
 
@@ -66,6 +67,8 @@ class Trainer:
         self.ended: list[Row] = []  # the episodes that ended in the last pass of the loop
         self.meter = Meter()
         self.seen_E: list[Array] = []  # the newest observation of each environment
+        self.masks_E: list[Array | None] = []  # the actions that it allows; None where there are no masks
+        self._readers_E = [MaskReader(env, learner.actions) for env in envs]
         self._can_learn = False
         self._augmenter = None if config.augment_pictures == "none" else self._make_augmenter()
 
@@ -79,10 +82,18 @@ class Trainer:
             raise ConfigError(f"augment_pictures {name} is not possible here: {error}") from error
 
     def begin(self) -> None:
-        """Reset the environments to the first states of the run."""
-        self.seen_E = [
-            self._see(env.reset(seed=seed)[0]) for env, seed in zip(self.envs, self.streams.env_seeds, strict=True)
-        ]
+        """Reset the environments to the first states of the run. These tell whether there are masks."""
+        first_E = [self._reset(e, seed) for e, seed in enumerate(self.streams.env_seeds)]
+        self.seen_E, self.masks_E = [seen for seen, _ in first_E], [mask for _, mask in first_E]
+        masked_E = [mask is not None for mask in self.masks_E]
+        if any(masked_E) and not all(masked_E):
+            raise EnvError("some of the environments give action masks and others do not; give them all or none")
+        self.replay.keep_masks(self.learner.actions if any(masked_E) else 0)
+
+    def _reset(self, e: int, seed: int | None = None) -> tuple[Array, Array | None]:
+        """The first observation of an episode, and its mask."""
+        observation, info = self.envs[e].reset(seed=seed)
+        return self._see(observation), self._readers_E[e].read(info)
 
     def steps(self, until: int) -> Iterator[Row | None]:
         """Continue to agent step `until`. Between two steps of the loop, where everything is consistent, it yields a
@@ -102,7 +113,8 @@ class Trainer:
 
     def collect(self, count: int) -> None:
         """One agent step in each of the first `count` environments, stored."""
-        actions_E, entropies_E = self.act(np.stack(self.seen_E[:count]))
+        masks = stacked(self.masks_E[:count]) if self.replay.actions else None
+        actions_E, entropies_E = self.act(np.stack(self.seen_E[:count]), masks)
         for e, (action, entropy) in enumerate(zip(actions_E, entropies_E, strict=True)):
             self._collect_one(e, int(action), float(entropy))
 
@@ -113,8 +125,19 @@ class Trainer:
         learned = float(np.sign(reward)) if self.config.clip_rewards else reward
         lost = self.config.lost_life_ends and bool(info.get("life_lost", False))
         seen, over = self._see(observation), terminated or truncated
+        mask = None if terminated else self._readers_E[e].read(info)
         self.replay.add(
-            self.seen_E[e], action, learned, terminated or lost, truncated, seen, entropy, goes_on=not over, env=e
+            self.seen_E[e],
+            action,
+            learned,
+            terminated or lost,
+            truncated,
+            seen,
+            entropy,
+            goes_on=not over,
+            env=e,
+            mask=self.masks_E[e],
+            next_mask=mask,
         )
         self.returns_E[e] += reward
         length = self.lengths_E[e] = None if (n := self.lengths_E[e]) is None else n + 1
@@ -123,19 +146,23 @@ class Trainer:
             self.ended.append({"step": self.step, "return": self.returns_E[e], "length": length})
             self.episodes += 1
             self.returns_E[e], self.lengths_E[e] = 0.0, 0
-            seen = self._see(self.envs[e].reset()[0])
-        self.seen_E[e] = seen
+            seen, mask = self._reset(e)
+        self.seen_E[e], self.masks_E[e] = seen, mask
 
-    def act(self, seen: Array) -> tuple[Array, Array]:
-        """Actions of the policy (uniform during the random steps) and its entropies, for a batch of observations."""
+    def act(self, seen: Array, masks: Array | None = None) -> tuple[Array, Array]:
+        """Actions of the policy (uniform during the random steps) and its entropies, for a batch of observations. With
+        `masks` [B, A] both are over the allowed actions."""
         actions, count = self.learner.actions, len(seen)
         if self.step < self.config.random_steps:
+            if masks is not None:
+                return random_actions(masks, self.streams.actions), np.log(masks.sum(axis=1))
             return self.streams.actions.integers(actions, size=count), np.full(count, math.log(actions))
         logits = self.learner.policy_logits(self._tensor(seen)).cpu().double().numpy()
-        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+        allowed = logits if masks is None else np.where(masks, logits, -np.inf)
+        weights = np.exp(allowed - allowed.max(axis=1, keepdims=True))
         pi = weights / weights.sum(axis=1, keepdims=True)
         entropies = -(pi * np.log(np.maximum(pi, 1e-300))).sum(axis=1)
-        return sample_actions(logits, self.streams.actions), entropies
+        return sample_actions(logits, self.streams.actions, masks), entropies
 
     def ready(self) -> bool:
         """Whether the random steps are over and at least one whole transition is stored."""
@@ -177,7 +204,8 @@ class Trainer:
 
     def state(self) -> dict[str, Any]:
         """Everything the next step depends on, as plain data and arrays. Learner and replay are saved separately."""
-        return {
+        masks = {"masks": self.masks_E} if self.replay.actions else {}
+        return masks | {
             "step": self.step,
             "updates": self.updates,
             "episodes": self.episodes,
@@ -209,27 +237,15 @@ class Trainer:
             if name in state["streams"]:  # older runs have no stream of augmentation
                 getattr(self.streams, name).bit_generator.state = state["streams"][name]
         self.seen_E, self.replay.newest_E = list(state["seen"]), list(state["newest"])
-        said = []
+        said = self._continue_masks(state.get("masks"))
         for e, (env, saved) in enumerate(zip(self.envs, state["envs"], strict=True)):
             if saved is not None:
                 load_env(env, saved)
                 continue
             said.append(f"a new episode begins at step {self.step:,}: {why_not(env) or 'its state was not saved'}")
-            self._start_again(e)
-        return said
-
-    def change_envs(self, envs: Sequence[gym.Env[Any, Any]]) -> None:
-        """Go on in other environments of the same spaces; the episodes in progress count as truncated."""
-        self.envs = envs
-        for e in range(len(envs)):
-            self._start_again(e)
-
-    def _start_again(self, e: int) -> None:
-        """A new episode, with a seed that depends on the step, where the one in progress cannot continue."""
-        self.replay.cut(e, self.seen_E[e])
-        self.returns_E[e], self.lengths_E[e] = 0.0, 0
-        seed = np.random.SeedSequence((self.streams.env_seeds[e], self.step)).generate_state(1)[0]
-        self.seen_E[e] = self._see(self.envs[e].reset(seed=int(seed))[0])
+            self.returns_E[e], self.lengths_E[e] = 0.0, 0
+            seen, mask = self._reset(e)
+        self.seen_E[e], self.masks_E[e] = seen, mask
 
     def _see(self, observation: Any) -> Array:
         return self.observations.encode(observation)[0]

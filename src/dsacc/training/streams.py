@@ -7,6 +7,7 @@ import torch
 
 from dsacc.system.types import Array
 
+LOWEST = -1e300  # a score; minus infinity means: not allowed
 GENERATORS = ("actions", "batches", "noise", "augmentation")  # the streams that are drawn from during a run
 
 
@@ -35,7 +36,21 @@ class Streams:
         )
 
 
-def sample_actions(logits: Array, rng: np.random.Generator) -> Array:
-    """Draws from softmax(logits) by the Gumbel-max trick. [..., A] -> [...]."""
-    out: Array = np.argmax(logits - np.log(-np.log(rng.random(logits.shape))), axis=-1)
+def sample_actions(logits: Array, rng: np.random.Generator, mask: Array | None = None) -> Array:
+    """Draws from softmax(logits), among the actions that `mask` allows, by the Gumbel-max trick. [..., A] -> [...]."""
+    return best_actions(logits - np.log(-np.log(rng.random(logits.shape))), mask)
+
+
+def best_actions(scores: Array, mask: Array | None = None) -> Array:
+    """The action with the highest score, among those that `mask` allows. [..., A] -> [...]."""
+    if mask is not None:  # whatever the scores are, one that is allowed is above all that are not
+        scores = np.where(mask, np.maximum(scores, LOWEST), -np.inf)
+    out: Array = np.argmax(scores, axis=-1)
+    return out
+
+
+def random_actions(mask_BA: Array, rng: np.random.Generator) -> Array:
+    """One of the allowed actions of each row, each with the same probability. [B, A] -> [B]."""
+    pick_B = rng.integers(mask_BA.sum(axis=1))
+    out: Array = np.array([np.flatnonzero(row_A)[k] for row_A, k in zip(mask_BA, pick_B, strict=True)])
     return out

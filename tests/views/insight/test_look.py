@@ -126,9 +126,9 @@ def test_lambda_is_the_one_that_the_update_uses(constraint, perturbation, monkey
     calls, rows = [], []
     real = learner_module.constraint_terms
 
-    def spy(config, *arguments):
+    def spy(config, *arguments, mask):
         calls.append([x.detach().clone() for x in arguments])
-        return real(config, *arguments)
+        return real(config, *arguments, mask=mask)
 
     update = model.learner.update
     monkeypatch.setattr(learner_module, "constraint_terms", spy)

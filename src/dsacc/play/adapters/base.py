@@ -12,7 +12,7 @@ from dsacc.envs import check_actions
 from dsacc.errors import ConfigError, ModelError
 from dsacc.system.extras import how_to_install
 from dsacc.system.types import Array
-from dsacc.training.streams import sample_actions
+from dsacc.training.streams import best_actions, sample_actions
 
 Rngs = Sequence[np.random.Generator]
 
@@ -32,21 +32,43 @@ class Player(Protocol):
         ...
 
     def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
-        """Actions [B] for raw observations [B, ...]. Action i depends on observation i and draws from rngs[i] only."""
+        """Actions [B] for raw observations [B, ...]. Action i depends on observation i and draws from rngs[i] only.
+
+        A player whose `takes_masks` is True is also given `masks`, bool [B, A], where the environment has them.
+        """
         ...
 
 
-def choose(scores_BA: Array, rngs: Rngs, greedy: bool) -> Array:
-    """The best action of each row, or one drawn from softmax(scores) with the row's own generator. [B, A] -> [B]."""
+def takes_masks(player: Player) -> bool:
+    """Whether it chooses among allowed actions where an environment says which these are."""
+    return bool(getattr(player, "takes_masks", False))
+
+
+def act_among(player: Player, observations: Array, rngs: Rngs, greedy: bool, masks: Array | None) -> Array:
+    """The player's actions, among the allowed ones where there are masks and it takes them."""
+    if masks is None or not takes_masks(player):
+        return player.act(observations, rngs, greedy)
+    chosen: Array = player.act(observations, rngs, greedy, masks=masks)  # type: ignore[call-arg]
+    return chosen
+
+
+def choose(scores_BA: Array, rngs: Rngs, greedy: bool, masks: Array | None = None) -> Array:
+    """The best action of each row, or one drawn from softmax(scores) with the row's own generator. [B, A] -> [B].
+    With `masks` [B, A] only among those that are allowed."""
     if greedy:
-        return np.asarray(scores_BA.argmax(axis=1))
-    return np.array([int(sample_actions(row_A, rng)) for row_A, rng in zip(scores_BA, rngs, strict=True)])
+        return best_actions(scores_BA, masks)
+    masks_B = [None] * len(scores_BA) if masks is None else list(masks)
+    rows = zip(scores_BA, rngs, masks_B, strict=True)
+    return np.array([int(sample_actions(row_A, rng, mask_A)) for row_A, rng, mask_A in rows])
 
 
-def actions_from(answer: Any, count: int, actions: int | None, who: str, rngs: Rngs, greedy: bool) -> Array:
-    """Actions [B] from the answer of a policy that is not ours: whole numbers [B], or scores [B, A] as floats."""
+def actions_from(
+    answer: Any, count: int, actions: int | None, who: str, rngs: Rngs, greedy: bool, masks: Array | None = None
+) -> Array:
+    """Actions [B] from the answer of a policy that is not ours: whole numbers [B], which are taken as they are, or
+    scores [B, A] as floats."""
     checked = checked_answer(answer, count, actions, who)
-    return checked if checked.ndim == 1 else choose(checked, rngs, greedy)
+    return checked if checked.ndim == 1 else choose(checked, rngs, greedy, masks)
 
 
 def scores_from(answer: Any, count: int, actions: int, who: str) -> Array:

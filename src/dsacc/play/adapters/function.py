@@ -19,8 +19,10 @@ class CallablePlayer(Player):
     floats.
 
     Greedy takes the action with the best score and sampled draws from the softmax of the scores. Actions are taken as
-    they are.
+    they are. Where the environment has action masks, only scores of allowed actions count.
     """
+
+    takes_masks = True
 
     def __init__(self, function: Function, name: str | None = None, actions: int | None = None) -> None:
         kind = function if hasattr(function, "__qualname__") else type(function)
@@ -30,8 +32,9 @@ class CallablePlayer(Player):
     def check_fits(self, env: gym.Env[Any, Any]) -> None:
         self._actions = check_actions(env)
 
-    def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
-        return actions_from(self.answer(observations), len(observations), self._actions, self.agent, rngs, greedy)
+    def act(self, observations: Array, rngs: Rngs, greedy: bool, masks: Array | None = None) -> Array:
+        answer = self.answer(observations)
+        return actions_from(answer, len(observations), self._actions, self.agent, rngs, greedy, masks)
 
     def answer(self, observations: Array) -> Any:
         """What the function returns for raw observations [B, ...]."""

@@ -21,8 +21,11 @@ class OnnxPlayer(Player):
     [B, A] or actions [B].
 
     Pictures go in as values from 0 to 255, also where the input is float: scaling is left to the graph. A graph with a
-    fixed batch size is fed in pieces of that size, the last one padded. It always runs on one thread of the CPU.
+    fixed batch size is fed in pieces of that size, the last one padded. It always runs on one thread of the CPU. Masks
+    are applied to its logits; the graph itself takes none.
     """
+
+    takes_masks = True
 
     def __init__(self, source: str | Path | bytes, name: str | None = None) -> None:
         """`source` is a file, or the bytes of one."""
@@ -55,8 +58,9 @@ class OnnxPlayer(Player):
         self._actions = check_actions(env)
         check_spaces(self.agent, env, self._scores, self._shape, self._dtype)
 
-    def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
-        return actions_from(self.answer(observations), len(observations), self._actions, self.agent, rngs, greedy)
+    def act(self, observations: Array, rngs: Rngs, greedy: bool, masks: Array | None = None) -> Array:
+        answer = self.answer(observations)
+        return actions_from(answer, len(observations), self._actions, self.agent, rngs, greedy, masks)
 
     def answer(self, observations: Array) -> Array:
         """The answer of the graph to raw observations [B, ...]: floats [B, A], or actions [B]."""

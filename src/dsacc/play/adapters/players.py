@@ -11,9 +11,18 @@ from dsacc.config import Config
 from dsacc.dsac import DSAC
 from dsacc.envs import Observations
 from dsacc.errors import ConfigError, ModelError
-from dsacc.play.adapters.base import Player, Rngs, check_action_count, choose, fingerprint_of
+from dsacc.play.adapters.base import (
+    Player,
+    Rngs,
+    act_among,
+    check_action_count,
+    choose,
+    fingerprint_of,
+    takes_masks,
+)
 from dsacc.shifts import resolve
 from dsacc.system.types import Array
+from dsacc.training.streams import random_actions
 
 GREY = 128  # of 255: what a blind player is shown of a picture
 
@@ -35,6 +44,7 @@ class OwnPlayer(Player):
 
     picture_filter = "none"  # what it sees pictures through
     augmented: tuple[str, ...] = ()  # augmentations and shifts under which it was trained
+    takes_masks = True
 
     def __init__(self, model: Agent) -> None:
         self.model = model
@@ -60,8 +70,8 @@ class OwnPlayer(Player):
                 f"({seen.spec.kind}); this environment shows {there.raw_shape or 'a number'} ({there.spec.kind})"
             )
 
-    def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
-        return choose(self.model.logits(observations), rngs, greedy)
+    def act(self, observations: Array, rngs: Rngs, greedy: bool, masks: Array | None = None) -> Array:
+        return choose(self.model.logits(observations), rngs, greedy, masks)
 
 
 def _weights(model: DSAC) -> Iterator[bytes]:
@@ -75,9 +85,10 @@ def _weights(model: DSAC) -> Iterator[bytes]:
 
 
 class RandomPlayer(Player):
-    """Every action with equal probability, greedy or sampled."""
+    """Every (allowed) action with equal probability, greedy or sampled."""
 
     agent = fingerprint = "random"
+    takes_masks = True
 
     def __init__(self, actions: int) -> None:
         if actions < 1:
@@ -87,8 +98,10 @@ class RandomPlayer(Player):
     def check_fits(self, env: gym.Env[Any, Any]) -> None:
         check_action_count("this random player", self.actions, env)
 
-    def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
-        return np.array([int(rng.integers(self.actions)) for rng in rngs])
+    def act(self, observations: Array, rngs: Rngs, greedy: bool, masks: Array | None = None) -> Array:
+        if masks is None:
+            return np.array([int(rng.integers(self.actions)) for rng in rngs])
+        return np.array([int(random_actions(row_A[None], rng)[0]) for row_A, rng in zip(masks, rngs, strict=True)])
 
 
 class BlindPlayer(Player):
@@ -103,6 +116,7 @@ class BlindPlayer(Player):
         self.train_seed, self.step, self.env = player.train_seed, player.step, player.env
         self.augmented: tuple[str, ...] = getattr(player, "augmented", ())
         self.fingerprint = player.fingerprint and f"blind {player.fingerprint}"
+        self.takes_masks = takes_masks(player)
 
     def check_fits(self, env: gym.Env[Any, Any]) -> None:
         space = env.observation_space
@@ -111,8 +125,8 @@ class BlindPlayer(Player):
             raise ModelError("a blind player is shown zeros, but observations of this environment start above 0")
         self.player.check_fits(env)
 
-    def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
-        return self.player.act(self.shown(observations), rngs, greedy)
+    def act(self, observations: Array, rngs: Rngs, greedy: bool, masks: Array | None = None) -> Array:
+        return act_among(self.player, self.shown(observations), rngs, greedy, masks)
 
     def shown(self, observations: Array) -> Array:
         """What it is shown instead of these observations."""

@@ -1,4 +1,4 @@
-"""Models of Stable-Baselines3: DQN, PPO and A2C, and QR-DQN from sb3-contrib."""
+"""Models of Stable-Baselines3: DQN, PPO and A2C, and QR-DQN and MaskablePPO from sb3-contrib."""
 
 import json
 import zipfile
@@ -14,14 +14,18 @@ from dsacc.errors import BadInput, ModelError, first_line
 from dsacc.play.adapters.base import Player, Rngs, check_spaces, choose, fingerprint_of, laid_out, need
 from dsacc.system.types import Array
 
-MODULES = {"DQN": "stable_baselines3", "PPO": "stable_baselines3", "A2C": "stable_baselines3", "QRDQN": "sb3_contrib"}
-SUPPORTED = "DQN, PPO, A2C and QR-DQN"
+MODULES = {
+    **dict.fromkeys(("DQN", "PPO", "A2C"), "stable_baselines3"),
+    **dict.fromkeys(("QRDQN", "MaskablePPO"), "sb3_contrib"),
+}
+SUPPORTED = "DQN, PPO, A2C, QR-DQN and MaskablePPO"
 
 
 class SB3Player(Player):
     """A Stable-Baselines3 model, in memory or from its file.
 
-    Greedy is `model.predict(observation, deterministic=True)`. Sampled draws from the policy of PPO and A2C; DQN and
+    Greedy is `model.predict(observation, deterministic=True)`. MaskablePPO is given the masks of its environment, as
+    its `predict(..., action_masks=...)` is. Sampled draws from the policy of PPO, A2C and MaskablePPO; DQN and
     QR-DQN take a random action with probability `model.exploration_rate`, as their `predict` does. All draws come from
     the generators of `act`. What a VecNormalize did to observations is not in the model's file and is not repeated. Nor
     does the file say which environment the model was trained on.
@@ -32,7 +36,7 @@ class SB3Player(Player):
         self.algorithm = next((name for name in names if name in MODULES), "")
         if not self.algorithm:
             raise ModelError(f"a {names[0]} of Stable-Baselines3 cannot be evaluated; {SUPPORTED} can")
-        self.agent = f"sb3:{self.algorithm}"
+        self.agent, self.takes_masks = f"sb3:{self.algorithm}", self.algorithm == "MaskablePPO"
         self.model, self.train_seed, self.step = model, model.seed, int(model.num_timesteps)
         space, actions = model.observation_space, model.action_space
         if not isinstance(actions, spaces.Discrete) or isinstance(space, (spaces.Dict, spaces.Tuple)):
@@ -66,16 +70,21 @@ class SB3Player(Player):
     def check_fits(self, env: gym.Env[Any, Any]) -> None:
         check_spaces(self.agent, env, self.actions, self.shape, self.model.observation_space.dtype)
 
-    def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
+    @property
+    def has_policy(self) -> bool:
+        """Whether its scores are logits of a policy, and not values."""
+        return self.algorithm not in ("DQN", "QRDQN")
+
+    def act(self, observations: Array, rngs: Rngs, greedy: bool, masks: Array | None = None) -> Array:
         scores_BA = self.scores(observations)
-        if greedy or self.algorithm in ("PPO", "A2C"):
-            return choose(scores_BA, rngs, greedy)
+        if greedy or self.has_policy:
+            return choose(scores_BA, rngs, greedy, masks)
         epsilon, pairs = float(self.model.exploration_rate), zip(scores_BA.argmax(axis=1), rngs, strict=True)
         return np.array([rng.integers(self.actions) if rng.random() < epsilon else best for best, rng in pairs])
 
     @torch.no_grad()
     def scores(self, observations: Array) -> Array:
-        """The logits of PPO and A2C, the Q-values of DQN and QR-DQN, [B, A] in float64."""
+        """The logits of PPO, A2C and MaskablePPO, the Q-values of DQN and QR-DQN, [B, A] in float64."""
         policy = self.model.policy
         policy.set_training_mode(False)
         seen = torch.as_tensor(self._as_trained(observations), device=policy.device)
@@ -107,7 +116,7 @@ _FOR_PLAY: dict[str, Any] = {
 
 
 def algorithm_of(path: Path) -> str:
-    """DQN, QRDQN, PPO or A2C, told from the names of the settings in the file. Nothing is unpickled."""
+    """The algorithm, told from the names of the settings in the file. Nothing is unpickled."""
     try:
         with zipfile.ZipFile(path) as file:
             data = json.loads(file.read("data"))
@@ -116,8 +125,10 @@ def algorithm_of(path: Path) -> str:
         raise ModelError(f"{path} is not a file that Stable-Baselines3 saved ({first_line(error)})") from error
     if "exploration_fraction" in settings:
         return "QRDQN" if "n_quantiles" in settings else "DQN"
-    special = any(other in policy for other in ("recurrent", "maskable")) or "cg_max_steps" in settings  # TRPO
+    special = "recurrent" in policy or "cg_max_steps" in settings  # TRPO
     if not special and "gae_lambda" in settings:
+        if "maskable" in policy:
+            return "MaskablePPO"
         return "PPO" if "clip_range" in settings else "A2C"
     raise ModelError(f"{path} holds a model that cannot be evaluated; {SUPPORTED} can")
 

@@ -12,6 +12,7 @@ import numpy as np
 from dsacc.agent.constraints import constraints_of, noise_shape
 from dsacc.dsac import DSAC
 from dsacc.envs import action_names, make_env
+from dsacc.envs.masks import MaskReader
 from dsacc.errors import ConfigError
 from dsacc.play.adapters.base import choose
 from dsacc.system.types import Array
@@ -145,7 +146,9 @@ def clip_figure_data(
 def _play(model: DSAC, env: gym.Env[Any, Any], steps: int, seed: int, rng: np.random.Generator) -> Array:
     """The observations of `steps` sampled steps, in as many games as that takes. [S, ...]"""
     with closing(env):
-        observation, _ = env.reset(seed=seed)
+        observation, info = env.reset(seed=seed)
+        if MaskReader(env, model.learner.actions).read(info) is not None:
+            raise ConfigError("the clip figure is for environments without action masks, and this one has them")
         seen = []
         for _ in range(steps):
             seen.append(np.array(observation))

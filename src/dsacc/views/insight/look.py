@@ -12,7 +12,7 @@ from dsacc.agent.constraints import Term, constraint_terms, exact, noise_shape
 from dsacc.config import Config
 from dsacc.dsac import DSAC
 from dsacc.errors import ModelError
-from dsacc.maths import boltzmann
+from dsacc.maths import Mask, boltzmann
 from dsacc.system.types import Array
 
 FREE = (-1e4, 1e4)  # bounds of an unclipped lambda; on them, no lambda meets the target
@@ -77,10 +77,11 @@ def look(model: DSAC, observation: Any, *, noise: Any = None) -> Insight:
     return understand(model.config, *consult(model, observation), drawn)
 
 
-def consult(model: DSAC, observation: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Q [B, A], the actor's probabilities [B, A] and the temperature, in float64. The rest follows from these."""
+def consult(model: DSAC, observation: Any, mask: Mask = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Q [B, A], the actor's probabilities [B, A] and the temperature, in float64. The rest follows from these. `mask`
+    says which actions are allowed."""
     encoded = torch.from_numpy(model.observations.encode(observation)).to(model.learner.device)
-    pi_BA = torch.softmax(exact(model.learner.policy_logits(encoded)), dim=-1)
+    pi_BA = boltzmann(exact(model.learner.policy_logits(encoded)), 1.0, mask)
     return exact(model.learner.q_values(encoded)), pi_BA, exact(model.learner.alpha)
 
 
@@ -112,7 +113,9 @@ def understand(config: Config, q_BA: Tensor, pi_BA: Tensor, alpha: Tensor, noise
     )
 
 
-def lambdas_under_noise(config: Config, q_BA: Tensor, pi_BA: Tensor, alpha: Tensor, noise_N: Array) -> Array:
+def lambdas_under_noise(
+    config: Config, q_BA: Tensor, pi_BA: Tensor, alpha: Tensor, noise_N: Array, mask: Mask = None
+) -> Array:
     """Lambda per state and draw of noise; N draws, standard normal, [N] or [N, A]. -> [B, N, K].
 
     This is what an update would find. Training perturbs the targets; without noise lambda_1 is 0 everywhere.
@@ -120,7 +123,8 @@ def lambdas_under_noise(config: Config, q_BA: Tensor, pi_BA: Tensor, alpha: Tens
     count, draws = len(q_BA), len(noise_N)
     noise = torch.from_numpy(np.tile(noise_N, (count,) + (1,) * (noise_N.ndim - 1)))
     q_BA, pi_BA = q_BA.repeat_interleave(draws, dim=0), pi_BA.repeat_interleave(draws, dim=0)
-    terms = constraint_terms(config, q_BA, pi_BA, alpha, noise)
+    mask = None if mask is None else mask.repeat_interleave(draws, dim=0)
+    terms = constraint_terms(config, q_BA, pi_BA, alpha, noise, mask=mask)
     return _columns([t.lam_B for t in terms], count * draws).reshape(count, draws, len(terms))
 
 

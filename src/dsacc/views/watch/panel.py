@@ -116,7 +116,8 @@ class Panel:
         thick = (self.row - 6) // max(len(self.bars), 1)
         for i, name in enumerate(self.actions):
             y, chosen = self._row_y(i), i == moment.action
-            ink = WHITE if chosen else GREY
+            allowed = readout.allowed_A is None or bool(readout.allowed_A[i])
+            ink = WHITE if chosen else GREY if allowed else RAISED
             if chosen:
                 box(out, self.left - 4, y, INFO + 8, self.row, RAISED)
                 box(out, self.bar_at, y + 3, self.bar_width, self.row - 6, TRACK)
@@ -125,8 +126,8 @@ class Panel:
                 share_A = getattr(readout, field)
                 if share_A is not None:
                     box(out, self.bar_at, y + 3 + k * thick, round(self.bar_width * float(share_A[i])), thick, colour)
-            if readout.q_A is not None:
-                text = _number(float(readout.q_A[i]))
+            if readout.q_A is not None or not allowed:
+                text = _number(float(readout.q_A[i])) if allowed and readout.q_A is not None else "not allowed"
                 write(out, text, self.left + INFO, y + self.row / 2, self.name_size, ink, at=1)
 
     def _draw_lambda(self, out: Array, y: int, symbol: str, values_N: Array) -> None:

@@ -12,9 +12,11 @@ import numpy as np
 from dsacc.analysis.names import display_name
 from dsacc.envs import Observations, action_names, env_name, make_env
 from dsacc.envs.filters import filtered_picture
+from dsacc.envs.masks import stacked
 from dsacc.envs.protocol import HasScreen
 from dsacc.errors import ConfigError, EnvError
 from dsacc.play.adapters import OwnPlayer, Player, as_player
+from dsacc.play.adapters.base import act_among, takes_masks
 from dsacc.play.rollout import BATCH, Episode, Game, conditions_of
 from dsacc.play.store import Trial
 from dsacc.shifts import Severity, exposure
@@ -93,7 +95,7 @@ def watch(
         speed = float(fps or first.metadata.get("render_fps") or FPS)
         name = source if isinstance(source, str) else player.env or env_name(first)
         names = action_names(first)
-    games = [Game(make(), trial, seed) for trial in trials]
+    games = [Game(make(), trial, seed, takes_masks(player)) for trial in trials]
     show = _Show(player, read, games, trials, names, _title(player, name, policy))
     most = episodes * max_steps
     progress = watcher(most, label="frames", unit="frames") if progress_bar else Silent()
@@ -194,8 +196,10 @@ class _Show:
         pad = BATCH - len(seen)
         rngs = [self.games[i].rng for i in running] + [np.random.default_rng(0) for _ in range(pad)]
         greedy = self.trials[0].policy == "greedy"
-        actions = self.player.act(np.stack(seen + [seen[0]] * pad), rngs, greedy)[: len(seen)]
-        return actions, self.read(np.stack(seen))
+        found = [self.games[i].mask for i in running]
+        masks = stacked(found + found[:1] * pad)
+        actions = act_among(self.player, np.stack(seen + [seen[0]] * pad), rngs, greedy, masks)[: len(seen)]
+        return actions, self.read(np.stack(seen), stacked(found))
 
     def _moment(self, i: int, readout: Readout, action: int | None, ending: str = "") -> Moment:
         game = self.games[i]

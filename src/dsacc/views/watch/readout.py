@@ -1,10 +1,11 @@
 """What can be read from a player at a state: everything for our own agents, less for others."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from dsacc.agent.constraints import constraints_of, noise_shape
 from dsacc.dsac import DSAC
@@ -25,31 +26,63 @@ class Readout:
     q_A: Array | None = None
     alpha: float | None = None
     lambda_KN: tuple[tuple[str, Array], ...] = ()  # name and values of each multiplier, one value per draw of noise
+    allowed_A: Array | None = None  # the environment's mask
+
+    def among(self, mask_A: Array) -> "Readout":
+        """The same with all probability on what the mask allows, as it is played."""
+        policy_A, surrogate_A = (_share(x_A, mask_A) for x_A in (self.policy_A, self.surrogate_A))
+        return replace(self, allowed_A=mask_A, policy_A=policy_A, surrogate_A=surrogate_A)
 
 
-Reader = Callable[[Array], list[Readout]]  # from observations [B, ...] to B readouts, called after `act` with the same
+# From observations [B, ...], and masks where there are some, to B readouts. Called after `act` with the same.
+Reader = Callable[[Array, Array | None], list[Readout]]
+
+
+def masked_reader(read: Callable[[Array], list[Readout]]) -> Reader:
+    """For a player that knows nothing of masks: its policy, restricted afterwards."""
+
+    def reader(seen: Array, masks: Array | None = None) -> list[Readout]:
+        found = read(seen)
+        return found if masks is None else [one.among(mask_A) for one, mask_A in zip(found, masks, strict=True)]
+
+    return reader
+
+
+def _share(policy_A: Array | None, mask_A: Array) -> Array | None:
+    """A softmax over fewer actions is the softmax over all, scaled up again."""
+    if policy_A is None:
+        return None
+    kept_A = np.where(mask_A, policy_A, 0.0)
+    if not kept_A.any():  # all of it has underflowed
+        kept_A = mask_A.astype(float)
+    return np.asarray(kept_A / kept_A.sum())
 
 
 def reader_of(player: Player) -> tuple[Player, Reader]:
     """The player that should play, and a function that reads it."""
     if isinstance(player, OwnPlayer) and isinstance(player.model, DSAC):
         return player, _dsac_reader(player.model)
+    if isinstance(player, BlindPlayer):
+        inner, reads = reader_of(player.player)
+        blind = BlindPlayer(inner)
+        return blind, lambda seen, masks=None: reads(blind.shown(seen), masks)
+    plays, read = _plain_reader(player)
+    return plays, masked_reader(read)
+
+
+def _plain_reader(player: Player) -> tuple[Player, Callable[[Array], list[Readout]]]:
     if isinstance(player, OwnPlayer):
         return player, lambda seen: [Readout(policy_A=row_A) for row_A in softmax(player.model.logits(seen))]
     if isinstance(player, RandomPlayer):
         return player, lambda seen: [Readout(policy_A=np.full(player.actions, 1 / player.actions))] * len(seen)
     if isinstance(player, SB3Player):
-        if player.algorithm in ("PPO", "A2C"):
+        if player.has_policy:
             return player, lambda seen: [Readout(policy_A=row_A) for row_A in softmax(player.scores(seen))]
         return player, lambda seen: [Readout(q_A=row_A) for row_A in player.scores(seen)]
     if isinstance(player, OnnxPlayer):
         return player, lambda seen: _from_answer(player.answer(seen), len(seen))
     if isinstance(player, CallablePlayer):
         return _recorded(player)
-    if isinstance(player, BlindPlayer):
-        inner, read = reader_of(player.player)
-        blind = BlindPlayer(inner)
-        return blind, lambda seen: read(blind.shown(seen))
     return player, lambda seen: [Readout()] * len(seen)
 
 
@@ -60,10 +93,11 @@ def _dsac_reader(model: DSAC) -> Reader:
     noise = np.random.default_rng(0).standard_normal((draws, *shape))
     chosen = constraints_of(c.constraint)
 
-    def read(seen: Array) -> list[Readout]:
-        q_BA, pi_BA, alpha = consult(model, seen)
-        surrogate_BA = boltzmann(q_BA, alpha.clamp(min=1e-30))
-        lambda_BNK = lambdas_under_noise(c, q_BA, pi_BA, alpha, noise)
+    def read(seen: Array, masks: Array | None = None) -> list[Readout]:
+        mask = None if masks is None else torch.from_numpy(masks)
+        q_BA, pi_BA, alpha = consult(model, seen, mask)
+        surrogate_BA = boltzmann(q_BA, alpha.clamp(min=1e-30), mask)
+        lambda_BNK = lambdas_under_noise(c, q_BA, pi_BA, alpha, noise, mask)
         return [
             Readout(
                 pi_BA[b].numpy(),
@@ -71,6 +105,7 @@ def _dsac_reader(model: DSAC) -> Reader:
                 q_BA[b].numpy(),
                 float(alpha),
                 tuple((x.symbol, lambda_BNK[b, :, k]) for k, x in enumerate(chosen)),
+                None if masks is None else masks[b],
             )
             for b in range(len(seen))
         ]
@@ -78,7 +113,7 @@ def _dsac_reader(model: DSAC) -> Reader:
     return read
 
 
-def _recorded(player: CallablePlayer) -> tuple[Player, Reader]:
+def _recorded(player: CallablePlayer) -> tuple[Player, Callable[[Array], list[Readout]]]:
     """A function is called once per step, as in an evaluation, because it may be slow or have a memory."""
     last: list[Any] = [None]
 
