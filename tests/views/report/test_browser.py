@@ -73,7 +73,8 @@ def test_every_picture_and_figure_has_a_size(browser, page):
     browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")
     browser.run("document.getElementById('show-all').click()")
     sizes = browser.run(
-        "[...document.querySelectorAll('img, figure .strips, figure [role=img] > svg')].map(e => { const b = e.getBoundingClientRect();"
+        "[...document.querySelectorAll('img, figure .strips, figure [role=img] > svg')]"
+        ".map(e => { const b = e.getBoundingClientRect();"
         " return [b.width, b.height, e.naturalWidth ?? 1]; })"
     )
     assert len(sizes) > 20

@@ -142,7 +142,8 @@ def test_many_undecided_agents_share_a_sentence_and_luck_is_spoken_of():
     found = {f"dsac-m, {i}": [claim(f"dsac-m, {i}", 0.55 if i == 1 else 0.2)] * 3 for i in range(4)}
     assert headlines(found, "dsac") == [
         "DSAC-M, 1 against DSAC: a hint that it is better (clean, clean and clean).",
-        "Not decided under any condition, nor over all of them together, against DSAC: DSAC-M, 0; DSAC-M, 2; DSAC-M, 3.",
+        "Not decided under any condition, nor over all of them together, against DSAC: "
+        "DSAC-M, 0; DSAC-M, 2; DSAC-M, 3.",
     ]
     assert "12 comparisons are made here" in by_luck(found)[0]
     assert by_luck({"dsac-m": found["dsac-m, 1"]}) == []

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BATCH = 64  # states per batch
-CLIPPED, UNCLIPPED, VALUES, INK = "#009e73", "#d95f02", "#0064c8", "#333333"  # of the report, which redraws them on dark
+CLIPPED, UNCLIPPED, VALUES, INK = (
+    "#009e73",
+    "#d95f02",
+    "#0064c8",
+    "#333333",
+)  # of the report, which redraws them on dark
 
 
 @dataclass(frozen=True)

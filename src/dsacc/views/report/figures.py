@@ -28,9 +28,9 @@ def improvement_figure(name: str, title: str, claims: Sequence[tuple[str, Claim]
         e = claim.estimate
         if e is None or e.low is None or e.high is None:
             continue  # for one run against one it is 0 or 1
-        said = f"{e.value:.2f} ({e.low:.2f} to {e.high:.2f})"
-        strips.append(Strip(label, [verdict_mark(e, claim.word)], said, claim.word, claim.exposure))
-        words.append(f"{label}: {said}, {claim.word}")
+        said, between = f"{e.value:.2f}", f"({e.low:.2f} to {e.high:.2f})"
+        strips.append(Strip(label, [verdict_mark(e, claim.word)], said, between, claim.word, claim.exposure))
+        words.append(f"{label}: {said} {between}, {claim.word}")
     if not strips:
         return None
     alt, lines = f"{title}. {'; '.join(words)}.", {0.5: "0.5: no difference"}

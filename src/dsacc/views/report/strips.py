@@ -34,11 +34,13 @@ class Mark:
 
 @dataclass(frozen=True)
 class Strip:
-    """One row. `said` are its figures, `word` its verdict, `below` small text beneath the name."""
+    """One row. `said` is its figure, `between` its interval (left out on a narrow screen, where the bar shows it),
+    `word` its verdict, `below` small text beneath the name."""
 
     name: str
     marks: Sequence[Mark]
     said: str = ""
+    between: str = ""
     word: str = ""
     below: str = ""
 
@@ -68,7 +70,7 @@ def strip_chart(
     for strip in strips:
         word = f' <span class="badge {strip.word.split(" ")[-1]}">{escape(strip.word)}</span>' if strip.word else ""
         below = f" <small>{escape(strip.below)}</small>" if strip.below else ""
-        figures = f'<span class="in-figures">{escape(strip.said)}{word}</span>' if strip.said or word else ""
+        figures = f'<span class="in-figures">{_figures(strip)}{word}</span>' if strip.said or word else ""
         rows.append(f'<span class="who">{escape(strip.name)}{below}</span>{track(strip.marks, bounds, lines)}{figures}')
     kind = "strips" if any(strip.word for strip in strips) else "strips brief"
     body = "".join(f'<div class="strip">{row}</div>' for row in rows)
@@ -80,6 +82,13 @@ def strip_chart(
     axis = f'<div class="strip axis"><span></span><span class="ticks">{ticks}</span></div>'
     drawn = _file(name, title, alt, strips, bounds, lines, label, legend, note)
     return replace(drawn, inline=f'<div class="{kind}">{body}{axis}<p class="axis-label">{escape(label)}</p></div>')
+
+
+def _figures(strip: Strip) -> str:
+    from markupsafe import escape
+
+    between = f' <span class="between">{escape(strip.between)}</span>' if strip.between else ""
+    return f"<span>{escape(strip.said)}{between}</span>"
 
 
 def track(marks: Sequence[Mark], bounds: tuple[float, float], lines: Mapping[float, str]) -> str:

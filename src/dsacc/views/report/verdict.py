@@ -3,7 +3,7 @@
 | what there is | what is said |
 | --- | --- |
 | no game that both played | no data |
-| neither beats a random player on the clean screen, in any game | no skill |
+| neither is shown to beat a random player on the clean screen, in any game | no skill |
 | one seed in some game | one seed: how often it won, and no interval |
 | the 95 % interval of P(X > Y) contains 0.5 | not decided |
 | it lies above (below) 0.5, fewer than ten seeds | a hint that X is better (worse): such intervals are too narrow |
