@@ -17,7 +17,7 @@ import numpy as np
 
 from dsacc.analysis.rows import Row as TestRow
 from dsacc.play.store import read_rows
-from dsacc.views.report.drawing import COLOURS, DASHES
+from dsacc.views.report.drawing import styles_of
 
 WINDOW = 10  # logged rows in the moving average
 Row = dict[str, Any]
@@ -88,17 +88,16 @@ def draw(recipes: list[Recipe], path: Path) -> None:
     games = defaultdict(list)
     for recipe in recipes:
         games[recipe.game].append(recipe)
-    labels = list(dict.fromkeys(r.label for r in recipes))
+    looks = styles_of(list(dict.fromkeys(r.label for r in recipes)))
     figure, axes = plt.subplots(1, len(games), figsize=(4.6 * len(games), 3.4), layout="constrained", squeeze=False)
     for axis, (game, some) in zip(axes[0], games.items(), strict=True):
         for recipe in some:
-            k = labels.index(recipe.label)
             rows = [r for r in recipe.rows if r["return"] is not None]
             returns = [r["return"] for r in rows]
             smooth = [np.mean(returns[max(0, i - WINDOW + 1) : i + 1]) for i in range(len(returns))]
             axis.plot(
                 [r["step"] / 1000 for r in rows], smooth, label=recipe.label, lw=1.4,
-                color=COLOURS[k % len(COLOURS)], ls=DASHES[k % len(DASHES)],
+                **looks[recipe.label].line, markersize=4, markevery=max(len(rows) // 6, 1),
             )  # fmt: skip
         axis.set_title(game, fontsize=10)
         axis.set_xlabel("thousand agent steps")

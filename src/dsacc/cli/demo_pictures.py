@@ -23,6 +23,7 @@ INK, GREY, FAINT, BAR = "#1b2430", "#5b6676", "#e3e7ec", "#3b5b86"
 MISSED, CAUGHT = "#c8321f", "#14804a"
 MARGIN, NAME, FRAME, SEAM, LABELS, BARS = 0.2, 2.2, 1.2, 0.07, 0.62, 2.3  # inches, from left to right
 HEAD, ROW, FOOT = 0.62, 1.62, 0.42  # inches, from top to bottom
+LABEL = {"ha": "right", "va": "top", "fontsize": 8.5, "color": GREY}
 SAME = "Ball and fog are the same for all."
 CONDITIONS = {"id": "clean", "snow": "snow", "rain": "rain", "fog": "fog"}
 
@@ -180,7 +181,7 @@ def draw_curves(runs: Mapping[str, Path], env: str, path: Path) -> Path:
     axes[0].axis("off")
     panels = {"return": "mean return per ball", "lambda": "λ, mean over states", "expected_error": "|E_φ[Q] - μ_θ|"}
     for axis, (key, title) in zip(axes[1:], panels.items(), strict=True):
-        for (agent, run), colour, style in zip(runs.items(), ("#0072b2", "#d55e00"), ("-", "--"), strict=False):
+        for (agent, run), colour, style in zip(runs.items(), ("#0064c8", "#d95f02"), ("-", "--"), strict=False):
             lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
             rows = [row for row in map(json.loads, lines) if row.get(key) is not None]
             if rows:
@@ -191,8 +192,9 @@ def draw_curves(runs: Mapping[str, Path], env: str, path: Path) -> Path:
         axis.set_xlabel("agent steps")
         axis.grid(alpha=0.3)
         axis.legend(frameon=False, fontsize=9)
-    for score in (BEST_SCORE, RANDOM_SCORE):
-        axes[1].axhline(score, color="grey", lw=0.8, ls=":")
+    for score, name in ((BEST_SCORE, "best: every ball caught"), (RANDOM_SCORE, "a blind player")):
+        axes[1].axhline(score, color=GREY, lw=0.8, ls=":")
+        axes[1].annotate(name, (0.99, score), (0, -3), ("axes fraction", "data"), "offset points", **LABEL)
     figure.savefig(path, dpi=110)
     plt.close(figure)
     return path

@@ -45,12 +45,14 @@ def preview(
     seed: int = 0,
     steps: int = STEPS,
     picture_filter: str = "none",
+    plain: str | Path | None = None,
 ) -> Path:
     """Draw `envs` (rows) under `shifts` at `severities` (columns) into a PNG file, with the clean picture first.
 
     A cell shows the screen in colour and, below it, the picture that the network sees, if that is a different one. With
     `modes` there is one row per mode, and each cell shows four successive frames. All cells show the same moment of the
     same game, after `steps` random steps. `picture_filter` shows what an agent with that setting sees.
+    `plain` is a second PNG file for the pictures alone: without words, with nothing between them.
     """
     out = Path(out)
     if out.suffix.lower() != ".png":
@@ -77,7 +79,10 @@ def preview(
             rows.append((f"{name}, {how}" if modes else name, cells))
     several = len(severities) > 1 or list(severities) != ["paper"]
     titles = ["clean", *(f"{kind.replace('_', ' ')}{f', {level}' if several else ''}" for kind, level in columns)]
-    write_atomically(out, _draw(rows, titles, frames))
+    cells, width = _cells(rows, len(titles), frames)
+    write_atomically(out, _draw(rows, cells, width, titles, frames))
+    if plain is not None:
+        write_atomically(Path(plain), _draw_plain(cells, width))
     return out
 
 
@@ -106,16 +111,42 @@ def _play(env: Env, seed: int, steps: int, frames: int, picture_filter: str = "n
     return _Cell(list(colour), list(agent) if on_screen or picture_filter != "none" else [])
 
 
-def _draw(rows: list[tuple[str, list[_Cell]]], titles: list[str], frames: int) -> bytes:
-    """Copy the pictures pixel by pixel, enlarged by whole factors; matplotlib draws only the text."""
+def _cells(rows: list[tuple[str, list[_Cell]]], columns: int, frames: int) -> tuple[list[list[Array]], int]:
+    """The pictures of all cells [H, W, 4], enlarged by whole factors, and the width of the widest."""
+    target = WIDE if frames == 1 and columns <= FEW else NARROW
+    cells = [[_paste(cell, target) for cell in row] for _, row in rows]
+    return cells, max(cell.shape[1] for row in cells for cell in row)
+
+
+def _place(canvas: Array, cells: list[list[Array]], width: int, left: int, top: int) -> None:
+    """Copy the pictures pixel by pixel."""
+    for row in cells:
+        for j, cell in enumerate(row):
+            x = left + j * (width + GAP) + (width - cell.shape[1]) // 2
+            canvas[top : top + cell.shape[0], x : x + cell.shape[1]] = cell
+        top += max(cell.shape[0] for cell in row) + GAP
+
+
+def _draw_plain(cells: list[list[Array]], width: int) -> bytes:
+    import cv2
+
+    height = sum(max(cell.shape[0] for cell in row) + GAP for row in cells) - GAP
+    canvas = np.zeros((height, len(cells[0]) * (width + GAP) - GAP, 4), np.uint8)
+    _place(canvas, cells, width, 0, 0)
+    return cv2.imencode(".png", cv2.cvtColor(canvas, cv2.COLOR_RGBA2BGRA))[1].tobytes()
+
+
+def _draw(
+    rows: list[tuple[str, list[_Cell]]], cells: list[list[Array]], width: int, titles: list[str], frames: int
+) -> bytes:
+    """The pictures on white; matplotlib draws only the text."""
     from matplotlib.figure import Figure
 
-    target = WIDE if frames == 1 and len(titles) <= FEW else NARROW
-    cells = [[_paste(cell, target) for cell in row] for _, row in rows]
-    width = max(cell.shape[1] for row in cells for cell in row)
     heights = [max(cell.shape[0] for cell in row) for row in cells]
     total = (sum(heights) + GAP * len(rows) + 2 * LINE, MARGIN + (width + GAP) * len(titles))
-    canvas = np.full((*total, 3), 255, np.uint8)
+    canvas = np.zeros((*total, 4), np.uint8)
+    _place(canvas, cells, width, MARGIN, LINE)
+    canvas = np.where(canvas[..., 3:] > 0, canvas[..., :3], np.uint8(255))
     figure = Figure(figsize=(total[1] / DPI, total[0] / DPI), dpi=DPI)
 
     def write(text: str, x: float, y: float, size: float, **how: Any) -> None:
@@ -125,11 +156,8 @@ def _draw(rows: list[tuple[str, list[_Cell]]], titles: list[str], frames: int) -
     for j, title in enumerate(titles):
         write(title, MARGIN + j * (width + GAP) + width / 2, LINE / 2, size, ha="center")
     y = LINE
-    for (label, _), row, height in zip(rows, cells, heights, strict=True):
+    for (label, _), height in zip(rows, heights, strict=True):
         write(label, MARGIN / 2, y + height / 2, 15, ha="center", rotation=90)
-        for j, cell in enumerate(row):
-            x = MARGIN + j * (width + GAP) + (width - cell.shape[1]) // 2
-            canvas[y : y + cell.shape[0], x : x + cell.shape[1]] = cell
         y += height + GAP
     below = any(cell.agent for _, row in rows for cell in row)
     what = "above: the screen; below: what the agent sees" if below else "what the agent sees"
@@ -141,17 +169,18 @@ def _draw(rows: list[tuple[str, list[_Cell]]], titles: list[str], frames: int) -
 
 
 def _paste(cell: _Cell, target: int) -> Array:
-    """The frames of a cell side by side on white, with the agent's frames below. Each is enlarged by the largest whole
-    factor that keeps it within `target` pixels of width."""
+    """The frames of a cell side by side [H, W, 4], with the agent's frames below and nothing between them. Each is
+    enlarged by the largest whole factor that keeps it within `target` pixels of width."""
     strips = []
     for pictures in (cell.colour, cell.agent):
         if pictures:
             factor = max(target // pictures[0].shape[1], 1)
             large = [picture.repeat(factor, 0).repeat(factor, 1) for picture in pictures]
-            bar = np.full((large[0].shape[0], SEAM, 3), 255, np.uint8)
+            large = [np.dstack([picture, np.full(picture.shape[:2], 255, np.uint8)]) for picture in large]
+            bar = np.zeros((large[0].shape[0], SEAM, 4), np.uint8)
             strips.append(np.hstack([part for picture in large for part in (picture, bar)][:-1]))
     width = max(strip.shape[1] for strip in strips)
-    out = np.full((sum(len(strip) + SEAM for strip in strips) - SEAM, width, 3), 255, np.uint8)
+    out = np.zeros((sum(len(strip) + SEAM for strip in strips) - SEAM, width, 4), np.uint8)
     y = 0
     for strip in strips:
         x = (width - strip.shape[1]) // 2

@@ -34,9 +34,10 @@ CONTRAST = """(selector => {
 def small_pictures():
     """Noise in place of the weather, which takes seconds a game."""
 
-    def preview(envs, out, **how):
+    def preview(envs, out, *, plain, **how):
         out.parent.mkdir(parents=True, exist_ok=True)
-        Image.effect_noise((1400, 500), 50).save(out)
+        for path in (out, plain):
+            Image.effect_noise((1400, 500), 50).save(path)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gallery, "preview", preview)
@@ -72,7 +73,8 @@ def test_every_picture_and_figure_has_a_size(browser, page):
     browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")
     browser.run("document.getElementById('show-all').click()")
     sizes = browser.run(
-        "[...document.querySelectorAll('img, figure svg')].map(e => { const b = e.getBoundingClientRect();"
+        "[...document.querySelectorAll('img, figure .strips, figure [role=img] > svg')]"
+        ".map(e => { const b = e.getBoundingClientRect();"
         " return [b.width, b.height, e.naturalWidth ?? 1]; })"
     )
     assert len(sizes) > 20
@@ -251,7 +253,7 @@ def test_text_can_be_read_light_and_dark(browser, page, dark):
         found = browser.run(f"{CONTRAST}({selector!r})")
         assert found
         assert min(found) >= 4.5, selector
-    ink = browser.run("getComputedStyle(document.querySelector('.figure svg')).color")
+    ink = browser.run("getComputedStyle(document.querySelector('.figure [role=img] > svg')).color")
     assert ink == browser.run("getComputedStyle(document.body).color")
     lines = browser.run(f"{CONTRAST.replace('.color', '.stroke')}('.legend svg path:first-child')")
     assert min(lines) >= 3, "lines of figures"

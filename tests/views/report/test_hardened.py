@@ -68,9 +68,10 @@ def test_a_headline_groups_conditions_by_what_the_agent_met():
     _, _, made = judged(rows_of(*SCORES))
     said = dict(zip(made, headlines(made, "dsac"), strict=True))
     better = "against DSAC: a hint that it is better"
-    assert said["dsac-m"] == f"DSAC-M {better} (clean, snow, rain and fog)."
-    assert said[STUDENT] == f"DSAC-M, hardened {better} (clean; unseen: snow, rain and fog)."
-    assert said[FOG] == f"DSAC-M, hardened (fog light) {better} (clean; trained on: fog; unseen: snow and rain)."
+    assert said["dsac-m"] == f"DSAC-M {better} (clean, snow, rain and fog; all together)."
+    assert said[STUDENT] == f"DSAC-M, hardened {better} (clean; unseen: snow, rain and fog; all together)."
+    where = "clean; trained on: fog; unseen: snow and rain; all together"
+    assert said[FOG] == f"DSAC-M, hardened (fog light) {better} ({where})."
 
 
 def test_what_is_kept_is_said_with_the_word_and_of_whose_score_it_is():
@@ -181,8 +182,10 @@ def test_figures_say_it_on_the_page_and_in_their_files(page):
     html = page.read_text(encoding="utf-8")
     whole = "DSAC-M, hardened (fog light): fog trained on; snow and rain unseen."
     figures = re.findall(r"<figure class=\"figure.*?</figure>", html, re.S)
-    for title in ("Probability of beating DSAC", "What each shift costs"):
-        for figure in [x for x in figures if f"<figcaption>{title}</figcaption>" in x]:
+    for title in ("Does a run beat a run of DSAC? All conditions together", "What each shift costs"):
+        some = [x for x in figures if f"<figcaption>{title}</figcaption>" in x]
+        assert len(some) == 2  # greedy and sampled
+        for figure in some:
             assert whole in re.search(r'<p class="met">(.*?)</p>', figure, re.S)[1]
             assert whole in re.search(r'aria-label="(.*?)"', figure, re.S)[1]
     drawn = page.parent / "report_files" / "figures"

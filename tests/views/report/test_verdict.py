@@ -29,17 +29,31 @@ def made(rows):
 
 
 def test_one_seed_says_nothing_about_seeds():
-    claim = judge("dsac-m", "dsac", "snow", Estimate(1.0, None, None, 1), 1, True)
+    claim = judge("dsac-m", "dsac", "snow", Estimate(1.0, None, None, 1), 1, True, pairs=1)
     assert claim.word == "one seed"
-    assert (
-        claim.sentence
-        == "The run of DSAC-M scored higher than the run of DSAC. One seed says nothing about other seeds."
-    )
+    assert claim.sentence == "The run of DSAC-M scored higher than the run of DSAC."
 
 
 def test_one_seed_in_many_games_counts_them():
-    claim = judge("dsac-m", "dsac", "clean", Estimate(6.5 / 9, None, None, 1), 9, True)
-    assert "better than DSAC in 6.5 of 9 games (a tie counts half)" in claim.sentence
+    claim = judge("dsac-m", "dsac", "clean", Estimate(6.5 / 9, None, None, 1), 9, True, pairs=9)
+    assert claim.sentence == "DSAC-M scored higher than DSAC in 6.5 of 9 games (a tie counts half)."
+
+
+def test_several_conditions_are_counted_as_tests_and_never_as_parts_of_games():
+    rows = [row("dsac", 0, [10.0], shift, game) for shift in ("id", "snow") for game in ("Breakout", "Seaquest")]
+    rows += [row("dsac-m", 0, [9.0], shift, game) for shift in ("id", "snow") for game in ("Breakout", "Seaquest")]
+    rows[4]["returns"] = [11.0]  # the first of DSAC-M's four tests
+    *_, together = claims(*made(rows))["dsac-m"]
+    assert (together.word, together.pairs) == ("one seed", 4)
+    assert together.sentence == "DSAC-M scored higher than DSAC in 1 of 4 tests."
+
+
+def test_where_only_some_games_have_one_seed_a_probability_is_said_as_such():
+    rows = [row(a, s, [10.0 + s], game="Seaquest") for a in ("dsac", "dsac-m") for s in range(2)]
+    rows += [row("dsac", 0, [10.0]), row("dsac-m", 0, [12.0])]
+    (claim,) = claims(*made(rows))["dsac-m"]
+    assert claim.word == "one seed"
+    assert claim.sentence.endswith("a run of DSAC-M beats a run of DSAC with probability 0.75, over 2 games.")
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.2, 0.9), (0.5, 0.9), (0.1, 0.5), (0.5, 0.5)])
@@ -55,7 +69,7 @@ def test_few_seeds_make_a_hint_and_ten_a_finding(low, high, side):
     many = judge("dsac-v", "dsac", "rain", Estimate((low + high) / 2, low, high, 10), 9, True)
     assert (few.word, many.word) == (f"hint: {side}", side)
     assert "3 seeds are too few to settle it" in few.sentence
-    assert f"{low:.2f} to {high:.2f}, over 9 games" in many.sentence
+    assert f"({low:.2f} to {high:.2f}), over 9 games" in many.sentence
 
 
 def test_no_skill_comes_before_any_comparison():
@@ -82,7 +96,7 @@ def test_claims_come_from_the_statistics():
         line.improvement for line in summary.lines if line.agent == "dsac-m"
     ]
     assert headline("dsac-m", "dsac", found["dsac-m"]) == (
-        "DSAC-M against DSAC: a hint that it is better (clean and snow)."
+        "DSAC-M against DSAC: a hint that it is better (clean and snow; all together)."
     )
 
 
@@ -91,7 +105,7 @@ def test_agents_without_skill_are_not_compared():
     results, summary = made(rows)
     assert [c.word for c in claims(results, summary)["dsac-m"]] == ["no skill"]
     assert any(
-        "does not beat a random player in Breakout" in note for note in limits(results, summary, [100_000], True)
+        "is not shown to beat a random player in Breakout" in note for note in limits(results, summary, [100_000], True)
     )
 
 
@@ -128,7 +142,8 @@ def test_many_undecided_agents_share_a_sentence_and_luck_is_spoken_of():
     found = {f"dsac-m, {i}": [claim(f"dsac-m, {i}", 0.55 if i == 1 else 0.2)] * 3 for i in range(4)}
     assert headlines(found, "dsac") == [
         "DSAC-M, 1 against DSAC: a hint that it is better (clean, clean and clean).",
-        "Not decided under any condition, against DSAC: DSAC-M, 0; DSAC-M, 2; DSAC-M, 3.",
+        "Not decided under any condition, nor over all of them together, against DSAC: "
+        "DSAC-M, 0; DSAC-M, 2; DSAC-M, 3.",
     ]
     assert "12 comparisons are made here" in by_luck(found)[0]
     assert by_luck({"dsac-m": found["dsac-m, 1"]}) == []

@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BATCH = 64  # states per batch
-CLIPPED, UNCLIPPED, VALUES, INK = "#009E73", "#D55E00", "#0072B2", "#333333"  # from Okabe and Ito's palette
+CLIPPED, UNCLIPPED, VALUES, INK = (
+    "#009e73",
+    "#d95f02",
+    "#0064c8",
+    "#333333",
+)  # of the report, which redraws them on dark
 
 
 @dataclass(frozen=True)

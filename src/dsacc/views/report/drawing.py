@@ -14,8 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 INK = "#1b1f24"
-# The colours of Okabe and Ito, which colour-blind people can tell apart, darkened where they are too pale on white.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b35a8d", "#a87400", "#3a8fc4", "#6b6f76")
+# Six colours and a grey that also colour-blind people can tell apart, each dark enough on white. style.css has the same
+# for dark screens; a test measures both.
+COLOURS = ("#0064c8", "#d95f02", "#009e73", "#b76dbd", "#9a3a00", "#512a85", "#696775")
+SPOTS = len(COLOURS) - 1  # the last is grey, for all that are not pointed out
+POINTED_OUT = 4  # agents with a colour where there are more agents than colours
+NAME = 26  # letters of a line of a name on an axis
 DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.8)), (0, (6, 1.6, 1.3, 1.6)), (0, (1.4, 1.4)), (0, (9, 2)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 # The same markers for the page's legend, around (0, 0).
@@ -46,16 +50,31 @@ RC: dict[Any, Any] = {
 
 
 class Style:
-    """The colour, dashes and marker of an agent. Any one of the three is enough to tell it apart. For matplotlib these
-    are `colour` and `line`, for the page `ink`, `dasharray` and `shape`."""
+    """The colour, dashes and marker of an agent. Up to seven agents, any one of the three is enough to tell it apart.
+    Beyond, a few have a colour and the others are grey, with dashes and a marker of their own. For matplotlib these are
+    `colour` and `line`, for the page `ink`, `dasharray` and `shape`."""
 
-    def __init__(self, index: int) -> None:
-        turn = index + index // len(COLOURS)  # the eighth agent shares only its colour with the first
-        dash, marker = DASHES[turn % len(DASHES)], MARKERS[turn % len(MARKERS)]
-        self.index, self.colour, self.ink = index, COLOURS[index % len(COLOURS)], f"var(--s{index % len(COLOURS)})"
+    def __init__(self, index: int, spot: int | None = None) -> None:
+        turn = index + index // len(MARKERS)  # the eighth agent shares its marker with the first, but not its dashes
+        dash, marker = DASHES[turn % len(DASHES)], MARKERS[index % len(MARKERS)]
+        self.spot = min(index, SPOTS) if spot is None else spot
+        self.colour, self.ink = COLOURS[self.spot], f"var(--s{self.spot})"
         self.line = {"color": self.colour, "linestyle": dash, "marker": marker}
         self.dasharray = "none" if dash == "solid" else " ".join(f"{1.6 * x:g}" for x in dash[1])
-        self.shape = SHAPES[turn % len(SHAPES)]
+        self.shape = SHAPES[index % len(SHAPES)]
+
+
+def styles_of(agents: Sequence[str], first: Sequence[str] = ()) -> dict[str, Style]:
+    """How each agent is drawn. Where there are more agents than colours, only those that come `first` have one."""
+    if len(agents) <= len(COLOURS):
+        return {agent: Style(i) for i, agent in enumerate(agents)}
+    chosen = list(dict.fromkeys([*first, *agents]))[:POINTED_OUT]
+    return {a: Style(i, chosen.index(a) if a in chosen else SPOTS) for i, a in enumerate(agents)}
+
+
+def wrapped(text: str) -> str:
+    """A name in lines that fit beside an axis."""
+    return "\n".join(textwrap.wrap(text, NAME)) or text
 
 
 @dataclass

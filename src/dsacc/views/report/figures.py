@@ -1,6 +1,7 @@
-"""The figures about results: improvement, cost of shifts, severity, and profiles."""
+"""The figures about results: improvement, scores, cost of shifts, severity, and profiles."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,34 +11,88 @@ from dsacc.analysis.results import Results
 from dsacc.analysis.statistics import Estimate
 from dsacc.analysis.summary import Summary
 from dsacc.system.text import readable
-from dsacc.views.report.drawing import INK, Drawing, Style, finish, new_figure
-from dsacc.views.report.verdict import Claim, said
+from dsacc.views.report.drawing import INK, NAME, Drawing, Style, finish, new_figure, wrapped
+from dsacc.views.report.strips import Mark, Strip, strip_chart, track, verdict_mark
+from dsacc.views.report.verdict import Claim
+from dsacc.views.report.verdict import said as said_name
 
 Styles = Mapping[str, Style]
-NAME = 26  # letters of a name on an axis; a longer one is cut
 FEW = 6  # agents: up to here bands and shades can be told apart
 
 
-def improvement_figure(
-    name: str, title: str, claims: Mapping[str, list[Claim]], styles: Styles, note: str = ""
-) -> Drawing | None:
-    """P(agent beats the baseline) with its interval, one row per condition. At 0.5 neither is better."""
-    made = [c for cs in claims.values() for c in cs]
-    conditions = list(dict.fromkeys(c.condition for c in made))
-    points = [(conditions.index(c.condition), c.agent, c.estimate) for c in made if c.estimate]
-    if not any(e.low is not None for _, _, e in points):
-        return None  # for one run against one it is 0 or 1
-    figure, axis, handles, words = _dots(points, conditions, list(claims), styles)
-    axis.axvline(0.5, color=INK, linewidth=1)
-    axis.set_xlim(-0.02, 1.02)
-    axis.set_xlabel("probability of improvement")
-    return finish(figure, name, title, f"{title}. {words}.", handles, note)
+def improvement_figure(name: str, title: str, claims: Sequence[tuple[str, Claim]], note: str = "") -> Drawing | None:
+    """P(agent beats the baseline) with its interval, one row per comparison with its name, and the verdict beside it.
+    At 0.5 neither is better."""
+    strips, words = [], []
+    for label, claim in claims:
+        e = claim.estimate
+        if e is None or e.low is None or e.high is None:
+            continue  # for one run against one it is 0 or 1
+        said, between = f"{e.value:.2f}", f"({e.low:.2f} to {e.high:.2f})"
+        strips.append(Strip(label, [verdict_mark(e, claim.word)], said, between, claim.word, claim.exposure))
+        words.append(f"{label}: {said} {between}, {claim.word}")
+    if not strips:
+        return None
+    alt, lines = f"{title}. {'; '.join(words)}.", {0.5: "0.5: no difference"}
+    label = "probability of beating it; bars: 95 % intervals"
+    return strip_chart(name, title, alt, strips, (0.0, 1.0), lines, label=label, note=note)
+
+
+def claim_track(claim: Claim) -> str:
+    """The same row without words, for a cell of the table of comparisons."""
+    return track([verdict_mark(claim.estimate, claim.word)], (0.0, 1.0), {0.5: ""}) if claim.estimate else ""
+
+
+def score_figure(name: str, title: str, results: Results, summary: Summary, styles: Styles) -> Drawing | None:
+    """The score over games under each condition, one mark per agent, with an interval where there is one agent."""
+    lines = [line for line in summary.lines if line.condition is not None and line.iqm is not None]
+    values = [line.iqm for line in lines if line.iqm is not None]
+    if not values:
+        return None
+    alone = len({line.agent for line in lines}) == 1
+    strips = []
+    for condition in results.conditions:
+        found = [(line.agent, line.iqm) for line in lines if line.condition == condition and line.iqm is not None]
+        marks = [_score_mark(e if alone else replace(e, low=None, high=None), styles[a]) for a, e in found]
+        said = readable(found[0][1].value) if alone and found else ""
+        strips += [Strip(said_name(results, condition), marks, said)] if marks else []
+    ends = [x for e in values for x in (e.value, *((e.low, e.high) if alone else ())) if x is not None]
+    tops = {known.top_name: 1.0 for known in summary.scales.values()}
+    known = {0.0: "random"} | {x: text for text, x in tops.items()} if summary.scales else {}
+    low, high = min([*ends, *([0.0] if known else [])]), max(ends)
+    marked = {x: text for x, text in known.items() if x <= max(high * 1.3, low)}
+    room = 0.06 * max(high - low, 1e-6) if not marked or high > max(marked) else 0.0
+    bounds = (
+        round(low - (0.06 * (high - low) if low < 0 or not known else 0), 2),
+        round(max([high + room, *marked]), 2),
+    )
+    if bounds[0] >= bounds[1]:
+        bounds = (bounds[0] - 1, bounds[1] + 1)
+    words = [
+        f"{display_name(x.agent)}, {said_name(results, x.condition)}: {_words(x.iqm)}"
+        for x in lines
+        if x.iqm and x.condition
+    ]
+    handles = [] if alone else _handles(list(dict.fromkeys(x.agent for x in lines)), styles)
+    alt, unit = f"{title}. {'; '.join(words)}.", summary.unit
+    note = exposure_note(results)
+    return strip_chart(name, title, alt, strips, bounds, marked, label=unit, legend=handles, note=note)
+
+
+def _score_mark(e: Estimate, look: Style) -> Mark:
+    return Mark(e, f"--s{look.spot}", look.colour, look.line["marker"], look.shape)
+
+
+def _handles(agents: Sequence[str], styles: Styles) -> list[Any]:
+    from matplotlib.lines import Line2D
+
+    return [Line2D([], [], **{**styles[a].line, "linestyle": "none"}, label=short_name(a)) for a in agents]
 
 
 def gap_figure(name: str, title: str, results: Results, summary: Summary, styles: Styles) -> Drawing | None:
     """What each shift costs: clean minus shifted score of the same trained agents."""
     shifted = [c for c in results.conditions if not c.clean]
-    names = [said(results, c) for c in shifted]
+    names = [said_name(results, c) for c in shifted]
     lines = [line for line in summary.lines if line.condition is not None]
     points = [(shifted.index(x.condition), x.agent, x.gap) for x in lines if x.condition and x.gap]
     if not points:
@@ -94,7 +149,7 @@ def profile_figures(prefix: str, results: Results, summary: Summary, styles: Sty
             words.append(f"{display_name(agent)}: half of its runs above {float(np.median(runs[agent])):.3g}")
         axis.set_ylim(-0.02, 1.02)
         axis.set_xlabel("normalised score τ (up: share of runs above it)")
-        title, note = said(results, condition), in_note({a: results.exposure([condition], a) for a in runs})
+        title, note = said_name(results, condition), in_note({a: results.exposure([condition], a) for a in runs})
         alt = f"{title}. {'; '.join(words)}."
         drawn.append(finish(figure, f"{prefix}-{i}", f"Profile, {title}", alt, handles, note))
     return drawn
@@ -120,7 +175,8 @@ def _dots(
 ) -> tuple[Any, Any, list[Any], str]:
     """Points with intervals, one row per name, with the agents one above the other in it; and the same in words."""
     present = [a for a in agents if any(agent == a for _, agent, _ in points)]
-    left = min(0.2 + 0.08 * max(len(cut(name)) for name in names), 1.9)
+    ticks = [wrapped(name) for name in names]
+    left = min(0.2 + 0.08 * max(len(line) for text in ticks for line in text.split("\n")), 2.1)
     figure, axis = new_figure(height=0.6 + len(names) * (0.2 + 0.13 * len(present)), left=left)
     handles: dict[str, Any] = {}
     for row, agent, e in points:
@@ -130,7 +186,7 @@ def _dots(
             axis.plot([e.low, e.high], [y, y], color=look.colour, linewidth=1.6, solid_capstyle="butt")
         point = {**look.line, "markersize": 5, "linestyle": "none"}
         (handles[agent],) = axis.plot([e.value], [y], **point, label=short_name(agent))
-    axis.set_yticks(range(len(names)), [cut(name) for name in names])
+    axis.set_yticks(range(len(names)), ticks)
     axis.set_ylim(len(names) - 0.5, -0.5)
     axis.grid(axis="y", visible=False)
     words = "; ".join(f"{display_name(a)}, {names[i]}: {_words(e)}" for i, a, e in points)
@@ -146,4 +202,4 @@ def short_name(agent: str) -> str:
 
 
 def cut(text: str) -> str:
-    return text if len(text) <= NAME else text[: NAME - 1] + "…"
+    return text if len(text) <= 2 * NAME else text[: 2 * NAME - 1] + "…"

@@ -1,6 +1,7 @@
 """Pictures that are made for the page: the games in their weather, and the paper's clip figure of a real state."""
 
 import base64
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ class Picture:
     """A picture inside the page."""
 
     name: str
+    game: str
+    columns: tuple[str, ...]  # what is written above the picture
     alt: str
     source: str  # data:
     width: int
@@ -41,17 +44,20 @@ def weather(names: Mapping[str, str], conditions: Sequence[Condition], folder: P
         try:
             if ":" in game:  # it would import a module that the folder chose
                 raise ValueError("its name asks for a module to be loaded")
-            preview([game], path, shifts=shifts, severities=chosen)
-            found.append(_embed(path, path.stem, game, ["clean", *shifts]))
+            with tempfile.TemporaryDirectory() as folder_of_one:
+                plain = Path(folder_of_one) / "plain.png"
+                preview([game], path, shifts=shifts, severities=chosen, plain=plain)
+                found.append(_embed(plain, path.stem, game, ("clean", *(s.replace("_", " ") for s in shifts))))
         except Exception as error:  # a game that is not installed, no pictures, anything an environment may raise
             notes.append(f"No picture of {game}: {error}")
     return found
 
 
-def _embed(path: Path, name: str, game: str, columns: Sequence[str]) -> Picture:
+def _embed(path: Path, name: str, game: str, columns: tuple[str, ...]) -> Picture:
+    """The picture without words, on a transparent ground, so that it fits a light and a dark page."""
     import cv2
 
-    pixels = cv2.imread(str(path))
+    pixels = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
     if pixels is None:
         raise ValueError("the picture cannot be read back")
     if pixels.shape[1] > WIDTH:
@@ -62,7 +68,7 @@ def _embed(path: Path, name: str, game: str, columns: Sequence[str]) -> Picture:
         raise ValueError("the picture cannot be compressed")
     text = base64.b64encode(data.tobytes()).decode()
     alt = f"{game}, from left to right: {', '.join(columns)}"
-    return Picture(name, alt, f"data:image/webp;base64,{text}", pixels.shape[1], pixels.shape[0])
+    return Picture(name, game, columns, alt, f"data:image/webp;base64,{text}", pixels.shape[1], pixels.shape[0])
 
 
 def clip_of(run: Path) -> tuple[Any, str]:

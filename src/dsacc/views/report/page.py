@@ -5,7 +5,6 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -13,52 +12,21 @@ from urllib.parse import quote
 
 from dsacc import __version__
 from dsacc.analysis.names import display_name
-from dsacc.analysis.references import paper_table
-from dsacc.analysis.results import Results, collect
+from dsacc.analysis.results import collect
 from dsacc.analysis.summary import Summary
-from dsacc.analysis.tables import Table, severity_table, summary_table
 from dsacc.errors import ConfigError
 from dsacc.system.files import write_atomically
 from dsacc.system.text import duration, listed
 from dsacc.views.report import exports, figures, progress, reproduce, tables, verdict
+from dsacc.views.report.answer import AUTHORS, TITLE, repeats
 from dsacc.views.report.attachments import Attachments
-from dsacc.views.report.drawing import RC, Drawing, Style
+from dsacc.views.report.drawing import RC, styles_of
+from dsacc.views.report.figures import claim_track
 from dsacc.views.report.films import films
 from dsacc.views.report.gallery import Clip, clip_drawing, clip_of, weather
 from dsacc.views.report.series import window_of
 from dsacc.views.report.study import RunData, Study, read_study
-
-
-@dataclass(frozen=True)
-class View:
-    """Everything that depends on whether actions were greedy or sampled."""
-
-    policy: str
-    key: str  # p0, p1: for the switch of the page
-    headlines: list[str]
-    kept: list[str]  # what hardened agents keep
-    claims: dict[str, list[verdict.Claim]]
-    limits: list[str]
-    improvement: Drawing | None
-    summary: Table | None
-    severity: Table | None
-    gap: Drawing | None
-    severities: list[Drawing]
-    profiles: list[Drawing]
-    unit: str
-    baseline: str
-
-    @property
-    def intervals(self) -> bool:
-        return any(c.estimate and c.estimate.low is not None for made in self.claims.values() for c in made)
-
-    @property
-    def shifted(self) -> list[Drawing]:
-        return [*([self.gap] if self.gap else []), *self.severities, *self.profiles]
-
-    @property
-    def drawings(self) -> list[Drawing]:
-        return [*([self.improvement] if self.improvement else []), *self.shifted]
+from dsacc.views.report.view import make_view, pointed_out
 
 
 def write_report(
@@ -95,11 +63,13 @@ def write_report(
 
 def _content(study: Study, out: Path, attachments: Attachments, clip: Clip) -> dict[str, Any]:
     notes = list(study.notes)
-    styles = {agent: Style(i) for i, agent in enumerate(study.agents)}
     found, said = collect(study.rows) if study.rows else ([], [])
     found.sort(key=lambda results: results.policy != "greedy")
     pairs = [(results, Summary(results)) for results in found]
-    views = [_view(i, *pair, study, styles) for i, pair in enumerate(pairs)]
+    made = [verdict.claims(*pair) for pair in pairs]
+    first = pointed_out(pairs[0][1].baseline, made[0]) if pairs else []
+    styles = styles_of(study.agents, first)
+    views = [make_view(i, *pair, made[i], study, styles) for i, pair in enumerate(pairs)]
     scores, multiplier = tables.all_scores(pairs) if pairs else None, tables.multiplier_table(study)
     claims = [(view.policy, claim) for view in views for made in view.claims.values() for claim in made]
     kept = {"verdict": exports.verdict_table(claims), "multiplier": multiplier, "runs": exports.run_table(study)}
@@ -137,6 +107,7 @@ def _content(study: Study, out: Path, attachments: Attachments, clip: Clip) -> d
         "videos": [(v.stem, v.suffix.lower(), _link(v, out)) for v in study.videos],
         "films": [] if study.videos else films(study),
         "facts": _facts(study),
+        "paper": (repeats(study.agents, study.games), TITLE, AUTHORS),
         "runs": [_run_line(run) for run in study.runs],
         "settings": reproduce.settings(study.runs),
         "versions": reproduce.versions(study.runs),
@@ -145,34 +116,6 @@ def _content(study: Study, out: Path, attachments: Attachments, clip: Clip) -> d
         "shown": display_name,
         "drawings": [*drawn, *([clipped[0]] if clipped else [])],
     }
-
-
-def _view(i: int, results: Results, summary: Summary, study: Study, styles: dict[str, Style]) -> View:
-    made = verdict.claims(results, summary)
-    steps = [run.steps for run in study.runs if run.rows and run.steps]
-    paper = any((g, "id", a) in paper_table() for g in results.games for a in results.agents)
-    limits = [*verdict.limits(results, summary, steps, paper), *verdict.by_luck(made), *summary.notes]
-    key, baseline, met = f"p{i}", display_name(summary.baseline), results.exposures(summary.baseline)
-    beating, baseline = f"Probability of beating {baseline}", f"{baseline} ({met})" if met else baseline
-    over, by_severity = summary_table(results, summary), severity_table(results, summary)
-    return View(
-        policy=results.policy,
-        key=key,
-        headlines=verdict.headlines(made, summary.baseline),
-        kept=verdict.kept(results, summary),
-        claims=made,
-        limits=list(dict.fromkeys(limits)),
-        improvement=figures.improvement_figure(
-            f"improvement-{key}", beating, made, styles, figures.exposure_note(results)
-        ),
-        summary=tables.for_page(over) if over.lines else None,
-        severity=tables.for_page(by_severity) if by_severity is not None else None,
-        gap=figures.gap_figure(f"gap-{key}", "What each shift costs", results, summary, styles),
-        severities=figures.severity_figures(f"severity-{key}", summary, styles),
-        profiles=figures.profile_figures(f"profile-{key}", results, summary, styles),
-        unit=summary.unit,
-        baseline=baseline,
-    )
 
 
 def _facts(study: Study) -> list[tuple[str, str]]:
@@ -240,5 +183,6 @@ def _fill(content: dict[str, Any]) -> str:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "separators": (",", ":")}
     environment.globals["drawn"] = lambda drawing: Markup(drawing.inline)
+    environment.globals["track"] = lambda claim: Markup(claim_track(claim))
     template = environment.from_string((folder / "page.html").read_text(encoding="utf-8"))
     return template.render(**content, style=Markup(style), script=Markup(script), seal=seal)

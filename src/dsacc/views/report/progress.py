@@ -11,7 +11,7 @@ from dsacc.analysis.exposure import exposure_of, in_words
 from dsacc.analysis.names import display_name
 from dsacc.analysis.references import scale
 from dsacc.system.text import readable
-from dsacc.views.report.drawing import COLOURS, INK, Drawing, finish, new_figure
+from dsacc.views.report.drawing import COLOURS, INK, Drawing, finish, new_figure, wrapped
 from dsacc.views.report.figures import FEW, Styles, in_note, short_name
 from dsacc.views.report.series import LearningCurve, at_the_end, check_curves, curves
 from dsacc.views.report.study import Study
@@ -172,7 +172,7 @@ def _values(axis: Any, curves: Sequence[LearningCurve], styles: Styles) -> dict[
         "lines": [
             {
                 "name": short_name(c.agent),
-                "ink": styles[c.agent].index % len(COLOURS),
+                "ink": styles[c.agent].spot,
                 "mean": _at(steps, c.steps, c.mean),
                 "raw": [_at(steps, s.steps, s.raw) for s in c.seeds],
             }
@@ -189,9 +189,10 @@ def _at(steps: Any, own: Any, values: Any) -> list[float | None]:
 def multiplier_figure(name: str, title: str, ends: Mapping[str, Sequence[float]]) -> Drawing:
     """What λ does at the end of training, one bar per agent: the shares of states with λ at 0, between and at 1, and a
     diamond at its mean. `ends` has λ and the two shares."""
-    names = [short_name(agent) for agent in ends]
-    left = min(0.2 + 0.08 * max(map(len, names)), 1.9)
-    figure, axis = new_figure(height=0.6 + 0.26 * len(names), left=left)
+    names = [wrapped(display_name(agent)) for agent in ends]
+    lines = [text.split("\n") for text in names]
+    left = min(0.2 + 0.085 * max(len(line) for some in lines for line in some), 2.3)
+    figure, axis = new_figure(height=0.6 + (0.12 + 0.15 * max(map(len, lines))) * len(names), left=left)
     handles = []
     kinds = (("at 0", COLOURS[0], "////"), ("between", COLOURS[6], ""), ("at 1", COLOURS[1], "\\\\\\\\"))
     for i, (label, colour, hatch) in enumerate(kinds):

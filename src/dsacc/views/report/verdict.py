@@ -3,13 +3,15 @@
 | what there is | what is said |
 | --- | --- |
 | no game that both played | no data |
-| neither beats a random player on the clean screen, in any game | no skill |
-| one seed in some game | one seed: how often it won, and nothing about other seeds |
+| neither is shown to beat a random player on the clean screen, in any game | no skill |
+| one seed in some game | one seed: how often it won, and no interval |
 | the 95 % interval of P(X > Y) contains 0.5 | not decided |
 | it lies above (below) 0.5, fewer than ten seeds | a hint that X is better (worse): such intervals are too narrow |
 | it lies above (below) 0.5, ten seeds or more | X is better (worse) |
 
-What a hardened agent met of a shift before (unseen, near, trained on) is in every sentence about it under that shift.
+`judge` alone decides the word. Sentences, tables and figures take it from the claim, so that none of them says more or
+less than another. What a hardened agent met of a shift before (unseen, near, trained on) is in every sentence about it
+under that shift.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,6 +29,16 @@ PAPER_STEPS = 1_000_000
 MANY = 10  # comparisons: from here on the page warns of luck
 FEW = 4  # shares that a sentence names one by one
 WORDS = {"id": "clean", None: "all together"}
+TEXTS = {  # every verdict, and how a sentence about several conditions says it
+    "better": "better",
+    "worse": "worse",
+    "hint: better": "a hint that it is better",
+    "hint: worse": "a hint that it is worse",
+    "not decided": "not decided",
+    "one seed": "one seed, so no verdict",
+    "no skill": "no skill to compare",
+    "no data": "nothing to compare",
+}
 
 
 @dataclass(frozen=True)
@@ -35,30 +47,35 @@ class Claim:
 
     condition: str
     agent: str
-    word: str  # better, worse, hint: better, hint: worse, not decided, one seed, no skill, no data
+    word: str  # one of TEXTS
     sentence: str
     estimate: Estimate | None
     exposure: str = ""  # what the agent met of the shift before
+    games: int = 0  # that both played
+    pairs: int = 0  # tests with one run against one run; 0 where some game has several runs
 
 
-def judge(agent: str, baseline: str, condition: str, estimate: Estimate | None, games: int, skill: bool) -> Claim:
-    """The rules above, for one agent under one condition. `skill` is False only where neither of the two has any."""
-    word, sentence = _judged(display_name(agent), display_name(baseline), estimate, games, skill)
-    return Claim(condition, agent, word, sentence, estimate)
+def judge(
+    agent: str, baseline: str, condition: str, estimate: Estimate | None, games: int, skill: bool, pairs: int = 0
+) -> Claim:
+    """The rules above, for one agent under one condition. `skill` is False only where neither of the two has any.
+    `pairs` is the number of tests in which one run stood against one run; 0 where some game has several runs."""
+    word, sentence = _judged(display_name(agent), display_name(baseline), estimate, games, skill, pairs)
+    return Claim(condition, agent, word, sentence, estimate, games=games, pairs=pairs)
 
 
-def _judged(x: str, y: str, estimate: Estimate | None, games: int, skill: bool) -> tuple[str, str]:
+def _judged(x: str, y: str, estimate: Estimate | None, games: int, skill: bool, pairs: int) -> tuple[str, str]:
     if estimate is None:
         return "no data", f"{x} and {y} have no game in common here."
     if not skill:
-        words = f"Neither {x} nor {y} beats a random player on the clean screen: there is no skill to compare."
+        words = (
+            f"Neither {x} nor {y} is shown to beat a random player on the clean screen: there is no skill to compare."
+        )
         return "no skill", words
-    p, low, high = estimate.value, estimate.low, estimate.high
+    low, high = estimate.low, estimate.high
     if low is None or high is None:
-        return "one seed", f"{_won(p, games, x, y)} One seed says nothing about other seeds."
-    among = "in its game" if games == 1 else f"over {games} games"
-    odds = f"with probability {p:.2f}, 95 % interval {low:.2f} to {high:.2f}, {among}"
-    figures = f"a run of {x} beats a run of {y} {odds}"
+        return "one seed", _won(estimate.value, games, pairs, x, y)
+    figures = odds(x, y, estimate, games)
     if low <= 0.5 <= high:
         words = f"Not decided: {figures}. That contains 0.5: neither a difference nor its absence is shown."
         return "not decided", words
@@ -69,12 +86,23 @@ def _judged(x: str, y: str, estimate: Estimate | None, games: int, skill: bool) 
     return side, f"{x} is {side}: {figures}."
 
 
-def _won(p: float, games: int, x: str, y: str) -> str:
+def odds(x: str, y: str, e: Estimate, games: int) -> str:
+    """`a run of DSAC-M beats a run of DSAC with probability 0.63 (0.41 to 0.82), over 3 games`."""
+    interval = "" if e.low is None or e.high is None else f" ({e.low:.2f} to {e.high:.2f})"
+    among = "in one game" if games == 1 else f"over {games} games"
+    return f"a run of {x} beats a run of {y} with probability {e.value:.2f}{interval}, {among}"
+
+
+def _won(p: float, games: int, pairs: int, x: str, y: str) -> str:
+    """What happened where there is no interval. Wins can be counted where one run stood against one run."""
+    if not pairs:
+        return f"Without an interval, since some game has one seed: {odds(x, y, Estimate(p, None, None, 1), games)}."
     how = {0.0: "lower than", 0.5: "as high as", 1.0: "higher than"}.get(p)
-    if games <= 1 and how:
+    if pairs == 1 and how:
         return f"The run of {x} scored {how} the run of {y}."
-    count = f"{p * games:.3g} of {games} games" if games > 1 else f"{100 * p:.0f} % of the comparisons"
-    return f"{x} did better than {y} in {count} (a tie counts half)."
+    wins, of = round(2 * p * pairs) / 2, "games" if pairs == games else "tests"
+    ties = "" if wins == int(wins) else " (a tie counts half)"
+    return f"{x} scored higher than {y} in {wins:g} of {pairs} {of}{ties}."
 
 
 def claims(results: Results, summary: Summary) -> dict[str, list[Claim]]:
@@ -92,7 +120,9 @@ def claims(results: Results, summary: Summary) -> dict[str, list[Claim]]:
             two = (agent, summary.baseline)
             both = [g for g in results.games if all(len(results.paired(met, a, g)) for a in two)]
             skill = [summary.skill(a, g) is not False for a in two for g in both]
-            claim = judge(agent, summary.baseline, name, estimate, len(both), any(skill) or not both)
+            single = all(len(results.paired(met, a, g)) == 1 for a in two for g in both)
+            pairs = len(both) * len(met) if single else 0
+            claim = judge(agent, summary.baseline, name, estimate, len(both), any(skill) or not both, pairs)
             known = [f"For {display_name(a)}: {words}." for a in two if (words := results.exposures(a, met))]
             sentence = " ".join([claim.sentence, *known])
             claim = replace(claim, sentence=sentence, exposure=results.exposure(met, agent))
@@ -105,29 +135,19 @@ def said(results: Results, condition: Condition) -> str:
 
 
 def headline(agent: str, baseline: str, made: Iterable[Claim]) -> str:
-    """One sentence about an agent: which verdict under which conditions."""
+    """One sentence about an agent: which verdict under which conditions, and over all of them together."""
     groups: dict[str, list[Claim]] = {}
     for claim in made:
-        if claim.condition != WORDS[None]:
-            groups.setdefault(claim.word, []).append(claim)
-    texts = {
-        "better": "better",
-        "worse": "worse",
-        "hint: better": "a hint that it is better",
-        "hint: worse": "a hint that it is worse",
-        "not decided": "not decided",
-        "one seed": "one seed, so nothing can be said",
-        "no skill": "no skill to compare",
-        "no data": "nothing to compare",
-    }
-    parts = [f"{texts[word]} ({_conditions(groups[word])})" for word in texts if word in groups]
+        groups.setdefault(claim.word, []).append(claim)
+    parts = [f"{TEXTS[word]} ({conditions_of(groups[word])})" for word in TEXTS if word in groups]
     return f"{display_name(agent)} against {display_name(baseline)}: {'; '.join(parts)}."
 
 
-def _conditions(claims: Sequence[Claim]) -> str:
+def conditions_of(claims: Sequence[Claim]) -> str:
     """`clean and snow`, or with what the agent met before `clean; trained on: fog; unseen: snow and rain`."""
-    groups = grouped((claim.exposure, claim.condition) for claim in claims)
-    return "; ".join(f"{word}: {listed(names)}" if word else listed(names) for word, names in groups)
+    groups = grouped((claim.exposure, claim.condition) for claim in claims if claim.condition != WORDS[None])
+    texts = [f"{word}: {listed(names)}" if word else listed(names) for word, names in groups]
+    return "; ".join([*texts, *(claim.condition for claim in claims if claim.condition == WORDS[None])])
 
 
 def kept(results: Results, summary: Summary) -> list[str]:
@@ -158,14 +178,16 @@ def _shares(results: Results, lines: Sequence[Line], word: str) -> str:
 
 
 def headlines(made: Mapping[str, Sequence[Claim]], baseline: str) -> list[str]:
-    """One sentence per agent. Three or more agents without any decision share one sentence, after the others."""
+    """One sentence per agent. Three or more agents that are not decided anywhere share one sentence, after the
+    others."""
     undecided = [agent for agent, cs in made.items() if {c.word for c in cs} == {"not decided"}]
     if len(undecided) < 3:
         undecided = []
     lines = [headline(agent, baseline, cs) for agent, cs in made.items() if agent not in undecided]
     if undecided:
         names = "; ".join(map(display_name, undecided))
-        lines.append(f"Not decided under any condition, against {display_name(baseline)}: {names}.")
+        where = "under any condition, nor over all of them together"
+        lines.append(f"Not decided {where}, against {display_name(baseline)}: {names}.")
     return lines
 
 
@@ -182,17 +204,16 @@ def by_luck(made: Mapping[str, Sequence[Claim]]) -> list[str]:
 
 def limits(results: Results, summary: Summary, steps: Sequence[int], paper: bool) -> list[str]:
     """What these data cannot show. `steps` are the lengths of training; `paper`: the paper's figures are shown too."""
-    counts = [len(scores.seeds) for scores in results.scores.values() if None not in scores.seeds]
-    fewest = min(counts, default=0)
+    fewest = min(seed_counts(results), default=0)
     notes = []
-    if fewest and (note := interval_note(fewest, len(results.games))):
+    if fewest > 1 and (note := interval_note(fewest, len(results.games))):
         notes.append(note)
     if fewest > 1:
         notes.append("An interval is about other seeds of the same games, not about other games or other weather.")
     for agent, games in summary.no_skill.items():
         where = "any of its games" if len(games) == len(results.games) > 1 else listed(games)
-        without = "it has no skill that a shift could take."
-        notes.append(f"{display_name(agent)} does not beat a random player in {where}, clean: {without}")
+        without = "there is no skill that a shift could take."
+        notes.append(f"{display_name(agent)} is not shown to beat a random player in {where}, clean: {without}")
     for agent in results.agents:
         met = [c for c in results.conditions if "trained on" in results.exposure([c], agent)]
         if met:
@@ -205,6 +226,11 @@ def limits(results: Results, summary: Summary, steps: Sequence[int], paper: bool
             "shown side by side, and neither confirms nor refutes the other."
         )
     return notes
+
+
+def seed_counts(results: Results) -> list[int]:
+    """The number of training seeds of each agent in each game, for agents with known seeds."""
+    return [len(scores.seeds) for scores in results.scores.values() if None not in scores.seeds]
 
 
 def disagreements(by_policy: dict[str, dict[str, list[Claim]]]) -> list[str]:
