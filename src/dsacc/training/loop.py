@@ -243,9 +243,32 @@ class Trainer:
                 load_env(env, saved)
                 continue
             said.append(f"a new episode begins at step {self.step:,}: {why_not(env) or 'its state was not saved'}")
-            self.returns_E[e], self.lengths_E[e] = 0.0, 0
-            seen, mask = self._reset(e)
-        self.seen_E[e], self.masks_E[e] = seen, mask
+            self._start_again(e)
+        return said
+
+    def change_envs(self, envs: Sequence[gym.Env[Any, Any]]) -> None:
+        """Go on in other environments of the same spaces; the episodes in progress count as truncated."""
+        self.envs = envs
+        self._readers_E = [MaskReader(env, self.learner.actions) for env in envs]
+        for e in range(len(envs)):
+            self._start_again(e)
+
+    def _start_again(self, e: int) -> None:
+        """A new episode, with a seed that depends on the step, where the one in progress cannot continue."""
+        self.replay.cut(e, self.seen_E[e], self.masks_E[e])
+        self.returns_E[e], self.lengths_E[e] = 0.0, 0
+        seed = np.random.SeedSequence((self.streams.env_seeds[e], self.step)).generate_state(1)[0]
+        self.seen_E[e], self.masks_E[e] = self._reset(e, int(seed))
+
+    def _continue_masks(self, saved_E: list[Array | None] | None) -> list[str]:
+        """The masks of the states that were saved. A run that began without masks continues without them."""
+        found = stacked(self.masks_E) is not None
+        if saved_E is None:
+            return ["this run began without action masks and continues without them"] if found else []
+        if not self.replay.actions:
+            raise ValueError("it has action masks, and the environment gives none")
+        self.masks_E = [None if mask is None else np.asarray(mask) for mask in saved_E]
+        return []
 
     def _see(self, observation: Any) -> Array:
         return self.observations.encode(observation)[0]
