@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from probes import Probe
 
-from dsacc.envs.spaces import Observations, check_actions, check_reward, space_from_json, space_to_json
+from dsacc.envs.spaces import Observations, check_actions, space_from_json, space_to_json
 from dsacc.errors import EnvError, ModelError
 
 
@@ -102,12 +102,6 @@ def test_actions_must_be_discrete_from_zero(space, message):
     env.action_space = space
     with pytest.raises(EnvError, match=message):
         check_actions(env)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_reward_that_is_not_finite_is_refused_with_its_step(bad):
-    with pytest.raises(EnvError, match="at step 7"):
-        check_reward(bad, 7)
 
 
 SPACES = st.one_of(

@@ -135,14 +135,6 @@ def action_names(env: gym.Env[Any, Any]) -> list[str]:
     return names if len(names) == count else [str(number) for number in range(count)]
 
 
-def check_reward(reward: Any, step: int) -> float:
-    """The reward as a float; refuses NaN and infinity."""
-    value = float(reward)
-    if not np.isfinite(value):
-        raise EnvError(f"the environment returned the reward {value} at step {step}; rewards must be finite")
-    return value
-
-
 def space_to_json(space: spaces.Space[Any]) -> dict[str, Any]:
     """A space as data, for a saved agent."""
     if isinstance(space, spaces.Box):

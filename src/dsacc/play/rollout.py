@@ -17,7 +17,7 @@ import numpy as np
 
 from dsacc.analysis.names import PAPER_SHIFTS
 from dsacc.analysis.rows import Row
-from dsacc.envs import Observations, env_name, make_env
+from dsacc.envs import Observations, checked, env_name, make_env
 from dsacc.envs.protocol import LimitsTests
 from dsacc.errors import ConfigError
 from dsacc.play.adapters import Player, as_player
@@ -168,11 +168,11 @@ class Game:
         game, actions = np.random.SeedSequence((self.seed, episode.number)).spawn(2)
         self.episode, self.score, self.length = episode, 0.0, 0
         self.rng = np.random.default_rng(actions)
-        self.observation, _ = self.env.reset(seed=int(game.generate_state(1)[0]))
+        self.observation, _ = checked.reset(self.env, int(game.generate_state(1)[0]))
 
     def step(self, action: int) -> bool:
-        self.observation, reward, terminated, truncated, _ = self.env.step(action)
-        self.score += float(reward)
+        self.observation, reward, terminated, truncated, _ = checked.step(self.env, action, self.length + 1)
+        self.score += reward
         self.length += 1
         return terminated or truncated or self.length >= self.limit
 

@@ -13,7 +13,7 @@ from dsacc.agent import Batch, Learner
 from dsacc.agent.augment import shifted
 from dsacc.agent.constraints import with_current_keys
 from dsacc.config import Config
-from dsacc.envs import Observations, check_reward
+from dsacc.envs import Observations, checked
 from dsacc.envs.saving import load_env, save_env, why_not
 from dsacc.errors import ConfigError
 from dsacc.replay import Replay
@@ -79,7 +79,7 @@ class Trainer:
     def begin(self) -> None:
         """Reset the environments to the first states of the run."""
         self.seen_E = [
-            self._see(env.reset(seed=seed)[0]) for env, seed in zip(self.envs, self.streams.env_seeds, strict=True)
+            self._see(checked.reset(env, seed)[0]) for env, seed in zip(self.envs, self.streams.env_seeds, strict=True)
         ]
 
     def steps(self, until: int) -> Iterator[Row | None]:
@@ -105,9 +105,8 @@ class Trainer:
             self._collect_one(e, int(action), float(entropy))
 
     def _collect_one(self, e: int, action: int, entropy: float) -> None:
-        observation, reward, terminated, truncated, info = self.envs[e].step(action)
+        observation, reward, terminated, truncated, info = checked.step(self.envs[e], action, self.step + 1)
         self.step += 1
-        reward = check_reward(reward, self.step)
         learned = float(np.sign(reward)) if self.config.clip_rewards else reward
         lost = self.config.lost_life_ends and bool(info.get("life_lost", False))
         seen, over = self._see(observation), terminated or truncated
@@ -119,7 +118,7 @@ class Trainer:
             self.finished_returns.append(self.returns_E[e])
             self.episodes += 1
             self.returns_E[e] = 0.0
-            seen = self._see(self.envs[e].reset()[0])
+            seen = self._see(checked.reset(self.envs[e])[0])
         self.seen_E[e] = seen
 
     def act(self, seen: Array) -> tuple[Array, Array]:
@@ -212,7 +211,7 @@ class Trainer:
             self.replay.cut(e, self.seen_E[e])
             self.returns_E[e] = 0.0
             seed = np.random.SeedSequence((self.streams.env_seeds[e], self.step)).generate_state(1)[0]
-            self.seen_E[e] = self._see(env.reset(seed=int(seed))[0])
+            self.seen_E[e] = self._see(checked.reset(env, int(seed))[0])
         return said
 
     def _see(self, observation: Any) -> Array:

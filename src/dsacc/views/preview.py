@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dsacc.envs import Env, Observations, make_env
+from dsacc.envs import Env, Observations, checked, make_env
 from dsacc.envs.filters import FILTERS, filtered_picture
 from dsacc.envs.protocol import HasScreen
 from dsacc.errors import ConfigError
@@ -92,15 +92,15 @@ def _play(env: Env, seed: int, steps: int, frames: int, picture_filter: str = "n
         newest = layout.split(observation)[-1]
         shape = (*newest.shape[:2], 3)
         agent.append(np.broadcast_to(filtered_picture(newest, picture_filter), shape))
-        screen: Any = env.render() if on_screen else np.broadcast_to(newest, shape)
+        screen: Any = checked.render(env) if on_screen else np.broadcast_to(newest, shape)
         colour.append(screen)
 
     env.action_space.seed(seed)
-    look(env.reset(seed=seed)[0])
-    for _ in range(max(steps, frames - 1)):
-        observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
+    look(checked.reset(env, seed)[0])
+    for number in range(1, max(steps, frames - 1) + 1):
+        observation, _, terminated, truncated, _ = checked.step(env, env.action_space.sample(), number)
         if terminated or truncated:
-            observation, _ = env.reset()
+            observation, _ = checked.reset(env)
         look(observation)
     env.close()
     return _Cell(list(colour), list(agent) if on_screen or picture_filter != "none" else [])

@@ -11,7 +11,7 @@ import numpy as np
 
 from dsacc.agent.constraints import constraints_of, noise_shape
 from dsacc.dsac import DSAC
-from dsacc.envs import action_names, make_env
+from dsacc.envs import action_names, checked, make_env
 from dsacc.errors import ConfigError
 from dsacc.play.adapters.base import choose
 from dsacc.system.types import Array
@@ -145,14 +145,14 @@ def clip_figure_data(
 def _play(model: DSAC, env: gym.Env[Any, Any], steps: int, seed: int, rng: np.random.Generator) -> Array:
     """The observations of `steps` sampled steps, in as many games as that takes. [S, ...]"""
     with closing(env):
-        observation, _ = env.reset(seed=seed)
+        observation, _ = checked.reset(env, seed)
         seen = []
-        for _ in range(steps):
+        for number in range(1, steps + 1):
             seen.append(np.array(observation))
             (action,) = choose(model.logits(observation), [rng], greedy=False)
-            observation, _, terminated, truncated, _ = env.step(int(action))
+            observation, _, terminated, truncated, _ = checked.step(env, int(action), number)
             if terminated or truncated:
-                observation, _ = env.reset()
+                observation, _ = checked.reset(env)
         return np.stack(seen)
 
 

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 
 from dsacc.analysis.names import display_name
-from dsacc.envs import Observations, action_names, env_name, make_env
+from dsacc.envs import Observations, action_names, checked, env_name, make_env
 from dsacc.envs.filters import filtered_picture
 from dsacc.envs.protocol import HasScreen
 from dsacc.errors import ConfigError, EnvError
@@ -216,10 +216,7 @@ def _photograph(env: Env, observation: Any, picture_filter: str) -> tuple[Array,
     seen = None if newest is None else filtered_picture(newest, picture_filter)
     if newest is not None and not isinstance(env.unwrapped, HasScreen):
         return newest, None if picture_filter == "none" else seen
-    try:
-        screen: Any = env.render()
-    except gym.error.DependencyNotInstalled as error:
-        raise EnvError(f"{env_name(env)} needs a package that is not installed to draw itself: {error}") from error
+    screen = checked.render(env)
     if not isinstance(screen, np.ndarray):
         raise EnvError(f"render() of {env_name(env)} returned {type(screen).__name__}, not a picture")
     return screen, seen
