@@ -56,6 +56,8 @@ class DSAC:
         `efficient` for pictures, `classic` for everything else)."""
         first = _one(env)
         actions, observations = check_actions(first), Observations(first.observation_space)
+        if (note := observations.note()) is not None:
+            warnings.warn(note, stacklevel=2)
         preset = preset or default_preset(observations.is_image)
         settings = {"env": env_name(first), **settings}
         config = make_config(preset, constraint=constraint, seed=seed, **settings)
@@ -108,6 +110,8 @@ class DSAC:
         if folder is not None and folder.found == "finished":
             self._take(read_latest(folder.path))
             return self
+        if until <= self.config.random_steps:
+            warnings.warn(_only_random(until, self.config.random_steps), stacklevel=2)
         with using_threads(threads):
             trainer = self.prepare(until)
             session = Unsaved() if folder is None else Session(folder, trainer, self.to_file, tensorboard)
@@ -132,7 +136,8 @@ class DSAC:
         return RunFolder(out, self.config, until)
 
     def _watcher(self, until: int, shown: bool) -> Watcher:
-        return watcher(until, self.step, self.config.agent) if shown else Silent()
+        fast = self.config.random_steps
+        return watcher(until, self.step, self.config.agent, fast=fast) if shown else Silent()
 
     def _call(self, hooks: "Mapping[int, Callable[[DSAC], object]]", before: int) -> None:
         """Every function whose step has come since step `before`."""
@@ -207,7 +212,7 @@ class DSAC:
         observations = Observations(space_from_json(file.space))
         if model.envs:
             actions, there = check_actions(model.envs[0]), Observations(model.envs[0].observation_space)
-            if actions != file.actions or there.spec != observations.spec:
+            if actions != file.actions or (there.spec != observations.spec and not observations.are_flat(there)):
                 raise ModelError(
                     f"the agent in {name} was trained on {file.config.env} with {file.actions} actions and "
                     f"observations {observations.spec.shape}; this environment has {actions} and {there.spec.shape}"
@@ -265,6 +270,13 @@ def _one(env: EnvSource) -> gym.Env[Any, Any]:
     return env if isinstance(env, gym.Env) else copies(env, 1)[0]
 
 
+def _only_random(steps: int, random_steps: int) -> str:
+    return (
+        f"all {steps:,} steps are random play and nothing is learned: learning begins after random_steps = "
+        f"{random_steps:,}; train for more steps, or lower random_steps"
+    )
+
+
 def _require_memory(config: Config, needed: int, free: int, steps: int, pictures: bool) -> None:
     """Refuse a run whose replay does not fit, before it starts, and say what would fit."""
     if needed <= free:
@@ -282,5 +294,8 @@ def _device(name: str) -> str:
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"device {name!r} is not available here ({str(error).splitlines()[0]}); use cpu") from error
+        reason = str(error).splitlines()[0]
+        if reason.startswith("Expected one of"):  # a list of everything that torch was ever built for
+            reason = "there are cpu, cuda and mps"
+        raise ConfigError(f"device {name!r} is not available here ({reason}); use cpu") from error
     return name

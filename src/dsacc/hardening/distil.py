@@ -79,7 +79,7 @@ def harden(
         player.check_fits(first)
         observations, actions = Observations(first.observation_space), check_actions(first)
         if not observations.is_image:
-            raise ConfigError(f"{env_name(first)} shows no pictures: augmentations are made for pictures of uint8")
+            raise ConfigError(f"{env_name(first)} shows no pictures: augmentations are made for pictures")
         teacher = Teacher(player, actions, values)
         model = _student(teacher, first, picture_filter, fresh, recipe)
     _require_memory(recipe.states, observations)

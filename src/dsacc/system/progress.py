@@ -34,8 +34,9 @@ Silent = Watcher
 class Lines(Watcher):
     """Plain lines for logs and pipes: twenty per run, four per evaluation."""
 
-    def __init__(self, total: int, start: int = 0, unit: str = "steps") -> None:
-        self.total, self.start, self.unit = total, start, unit
+    def __init__(self, total: int, start: int = 0, unit: str = "steps", fast: int = 0) -> None:
+        """The first `fast` steps are random play: much faster than steps that learn, so they tell nothing of these."""
+        self.total, self.start, self.unit, self.fast = total, start, unit, fast
         self.mark = (start, time.monotonic())  # speed is measured from here
         self.every = max((total - start) // (20 if unit == "steps" else 4), 1)
         self.latest: dict[str, Any] = {}
@@ -44,12 +45,16 @@ class Lines(Watcher):
         if (step - self.start) % self.every == 0 or step == self.total:
             (before, then), now = self.mark, time.monotonic()
             speed = (step - before) / max(now - then, 1e-9)
-            if self.unit == "steps":  # the random steps at the start are much faster than steps that learn
+            if self.unit == "steps":
                 self.mark = (step, now)
-            left = (self.total - step) / max(speed, 1e-9)
             where = f"{self.unit.removesuffix('s')} {step:,}/{self.total:,}"
-            line = f"{where}  {speed:,.{_digits(speed)}f} {self.unit}/s  {left:,.0f} s left  {describe(self.latest)}"
+            left = f"{(self.total - step) / max(speed, 1e-9):,.0f} s left"
+            if step <= self.fast and step < self.total:
+                left = f"random play until step {self.fast:,}"
+            line = f"{where}  {speed:,.{_digits(speed)}f} {self.unit}/s  {left}  {describe(self.latest)}"
             print(line.rstrip(), file=sys.stderr, flush=True)
+        if self.mark[0] < self.fast <= step:
+            self.mark = (step, time.monotonic())
 
     def row(self, row: Mapping[str, Any]) -> None:
         self.latest |= {k: v for k, v in row.items() if v is not None}
@@ -69,6 +74,18 @@ class _Speed(ProgressColumn):
         return Text(f"{speed:,.{_digits(speed)}f} {self.unit}/s")
 
 
+class _TimeLeft(TimeRemainingColumn):
+    """Time left, or a word where nothing can be said about it yet."""
+
+    def __init__(self, fast: int) -> None:
+        super().__init__()
+        self.fast = fast
+
+    def render(self, task: Task) -> Text:
+        random = task.completed <= self.fast and not task.finished
+        return Text("random play") if random and self.fast else super().render(task)
+
+
 class _WithFigures(Progress):
     """A bar with figures on the line below, so that both fit a narrow terminal."""
 
@@ -83,16 +100,21 @@ class _WithFigures(Progress):
 class Bar(Watcher):
     """A live bar: step, steps/s and time left, with the latest figures below."""
 
-    def __init__(self, total: int, start: int = 0, label: str = "", unit: str = "steps") -> None:
+    def __init__(self, total: int, start: int = 0, label: str = "", unit: str = "steps", fast: int = 0) -> None:
         name, count = TextColumn("{task.description}"), TextColumn("{task.completed:,.0f}/{task.total:,.0f}")
-        columns = (name, BarColumn(bar_width=24), count, _Speed(unit), TimeRemainingColumn())
+        columns = (name, BarColumn(bar_width=24), count, _Speed(unit), _TimeLeft(fast))
         self.progress = _WithFigures(*columns, console=Console(stderr=True))
         self.progress.start()
         self.task = self.progress.add_task(label, total=total, completed=start)
+        self.label, self.total, self.fast, self.last = label, total, fast, start
         self.latest: dict[str, Any] = {}
         self.every = max(total // 1000, 1)
 
     def step(self, step: int) -> None:
+        if self.last <= self.fast < step:  # what is known of the speed so far does not count any more
+            self.progress.remove_task(self.task)
+            self.task = self.progress.add_task(self.label, total=self.total, completed=step)
+        self.last = step
         if step % self.every == 0:
             self.progress.update(self.task, completed=step)
 
@@ -105,6 +127,6 @@ class Bar(Watcher):
         self.progress.stop()
 
 
-def watcher(total: int, start: int = 0, label: str = "", unit: str = "steps") -> Watcher:
-    """A bar on a terminal, lines elsewhere."""
-    return Bar(total, start, label, unit) if sys.stderr.isatty() else Lines(total, start, unit)
+def watcher(total: int, start: int = 0, label: str = "", unit: str = "steps", fast: int = 0) -> Watcher:
+    """A bar on a terminal, lines elsewhere. The first `fast` steps say nothing about the speed of the others."""
+    return Bar(total, start, label, unit, fast) if sys.stderr.isatty() else Lines(total, start, unit, fast)

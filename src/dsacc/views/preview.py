@@ -12,6 +12,7 @@ import numpy as np
 
 from dsacc.envs import Env, Observations, checked, make_env
 from dsacc.envs.filters import FILTERS, filtered_picture
+from dsacc.envs.pictures import float_pictures
 from dsacc.envs.protocol import HasScreen
 from dsacc.errors import ConfigError
 from dsacc.shifts import MODES, Shift, as_level, find_kind
@@ -67,7 +68,7 @@ def preview(
         with closing(make_env(name)) as env:
             if not Observations(env.observation_space).is_image:
                 needs = "a preview needs an environment that does"
-                raise ConfigError(f"{name} gives its agent no pictures of uint8; {needs}")
+                raise ConfigError(f"{name} gives its agent no pictures; {needs}")
     frames, rows = STRIP if modes else 1, []
     for name in envs:
         clean = _play(make_env(name), seed, steps, frames, picture_filter)
@@ -84,12 +85,12 @@ def preview(
 def _play(env: Env, seed: int, steps: int, frames: int, picture_filter: str = "none") -> _Cell:
     """The last `frames` frames of `steps` random steps. The seed fixes the game and the actions."""
     on_screen = isinstance(env.unwrapped, HasScreen)
-    layout = Layout(tuple(env.observation_space.shape or ()))
+    layout, floats = Layout(tuple(env.observation_space.shape or ())), float_pictures(env.observation_space)
     colour: deque[Array] = deque(maxlen=frames)
     agent: deque[Array] = deque(maxlen=frames)
 
     def look(observation: Any) -> None:
-        newest = layout.split(observation)[-1]
+        newest = layout.split(observation if floats is None else floats.to_bytes(observation))[-1]
         shape = (*newest.shape[:2], 3)
         agent.append(np.broadcast_to(filtered_picture(newest, picture_filter), shape))
         screen: Any = checked.render(env) if on_screen else np.broadcast_to(newest, shape)

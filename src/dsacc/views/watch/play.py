@@ -12,6 +12,7 @@ import numpy as np
 from dsacc.analysis.names import display_name
 from dsacc.envs import Observations, action_names, checked, env_name, make_env
 from dsacc.envs.filters import filtered_picture
+from dsacc.envs.pictures import float_pictures
 from dsacc.envs.protocol import HasScreen
 from dsacc.errors import ConfigError, EnvError
 from dsacc.play.adapters import OwnPlayer, Player, as_player
@@ -212,7 +213,9 @@ class _Show:
 def _photograph(env: Env, observation: Any, picture_filter: str) -> tuple[Array, Array | None]:
     """The shifted picture in colour, and the newest picture that the agent sees, if that is a different one."""
     image = Observations(env.observation_space).is_image
-    newest = Layout(tuple(env.observation_space.shape or ())).split(observation)[-1] if image else None
+    floats = float_pictures(env.observation_space)
+    pictures = observation if floats is None else floats.to_bytes(observation)
+    newest = Layout(tuple(env.observation_space.shape or ())).split(pictures)[-1] if image else None
     seen = None if newest is None else filtered_picture(newest, picture_filter)
     if newest is not None and not isinstance(env.unwrapped, HasScreen):
         return newest, None if picture_filter == "none" else seen
