@@ -295,7 +295,7 @@ def _device(name: str) -> str:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        if reason.startswith("Expected one of"):  # a list of everything that torch was ever built for
+        if name.partition(":")[0] not in ("cpu", "cuda", "mps"):  # torch lists everything that it was ever built for
             reason = "there are cpu, cuda and mps"
         raise ConfigError(f"device {name!r} is not available here ({reason}); use cpu") from error
     return name

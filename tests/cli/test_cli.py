@@ -102,7 +102,7 @@ def test_a_run_of_random_steps_alone_says_that_nothing_is_learned(here, capsys):
     said = capsys.readouterr().err
     assert "warning: all 30 steps are random play and nothing is learned: learning begins after random_steps" in said
     assert "done: the agent is in run, but it has learned nothing: all steps were random\n" in said
-    assert main(["train", "CartPole-v1", "--steps", "40", "--random-steps", "30", "--batch-size", "8", "--out", "run"]) == 0
+    assert main(["train", "CartPole-v1", "--steps", "40", "--random-steps", "30", "--out", "run"]) == 0
     said = capsys.readouterr().err
     assert "nothing" not in said
     assert "done: the agent is in run\n" in said

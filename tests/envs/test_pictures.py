@@ -53,7 +53,7 @@ def test_an_agent_learns_plays_and_is_hardened_on_floats_as_on_bytes(top, bytewi
     asked = {"shifts": ["id", "snow"], "episodes": 3, "policy": "sampled"}
     played = [evaluate(agent, env, **asked) for agent, env in ((model, lambda: catch(top)), (bytewise, catch))]
     assert [row["returns"] for row in played[0]] == [row["returns"] for row in played[1]]
-    asked = {"states": 24, "updates": 4, "rounds": 1}
+    asked = {"states": 64, "updates": 4, "rounds": 1}
     students = [harden(agent, env, **asked) for agent, env in ((model, lambda: catch(top)), (bytewise, catch))]
     assert_equal(weights(students[0]), weights(students[1]))
 

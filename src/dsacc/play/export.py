@@ -46,7 +46,7 @@ class Exported:
 
 
 def export_onnx(model: DSAC, path: str | Path) -> Exported:
-    """Write the policy to `path`: input `observation` [batch, ...] as the environment gives it (uint8 pictures,
+    """Write the policy to `path`: input `observation` [batch, ...] as the environment gives it (pictures,
     float32 vectors, int64 indices), output `logits` [batch, actions].
 
     Refuses to write a graph whose actions differ from the agent's on 1,000 random observations.
