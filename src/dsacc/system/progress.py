@@ -50,7 +50,7 @@ class Lines(Watcher):
             where = f"{self.unit.removesuffix('s')} {step:,}/{self.total:,}"
             left = f"{(self.total - step) / max(speed, 1e-9):,.0f} s left"
             if step <= self.fast and step < self.total:
-                left = f"random play until step {self.fast:,}"
+                left = f"random play until step {min(self.fast, self.total):,}"
             line = f"{where}  {speed:,.{_digits(speed)}f} {self.unit}/s  {left}  {describe(self.latest)}"
             print(line.rstrip(), file=sys.stderr, flush=True)
         if self.mark[0] < self.fast <= step:
