@@ -131,8 +131,11 @@ def test_dict_observations_and_box_actions_are_refused():
 
 
 def test_an_unknown_device_is_refused():
-    with pytest.raises(ConfigError, match="device 'gpu7' is not available"):
-        DSAC("CartPole-v1", device="gpu7")
+    for name in ("gpu", "gpu7"):
+        with pytest.raises(
+            ConfigError, match=rf"^device '{name}' is not available here \(there are cpu, cuda and mps\)"
+        ):
+            DSAC("CartPole-v1", device=name)
 
 
 def test_every_refusal_is_a_value_error():

@@ -1,5 +1,6 @@
 """class DSAC: the four verbs learn, predict, save, load."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -24,7 +25,7 @@ from dsacc.settings import Settings
 from dsacc.system.memory import free_memory
 from dsacc.system.progress import Silent, Watcher, watcher
 from dsacc.system.threads import using_threads
-from dsacc.training.checks import find_device, refuse_policy, require_fit, require_memory, whole_steps
+from dsacc.training.checks import find_device, only_random, refuse_policy, require_fit, require_memory, whole_steps
 from dsacc.training.listeners import (
     AlphaWarning,
     Callback,
@@ -71,6 +72,8 @@ class DSAC:
         refuse_policy(env, settings)
         first = one_env(env)
         actions, observations = check_actions(first), Observations(first.observation_space)
+        if (note := observations.note()) is not None:
+            warnings.warn(note, stacklevel=2)
         preset = preset or default_preset(observations.is_image)
         config = make_config(preset, constraint=constraint, seed=seed, **{"env": env_name(first), **settings})
         self.envs: list[gym.Env[Any, Any]] = [first, *copies(env, config.envs - 1)]
@@ -133,6 +136,8 @@ class DSAC:
         if folder is not None and folder.found == "finished":
             self._take(read_latest(folder.path))
             return self
+        if until <= self.config.random_steps:
+            warnings.warn(only_random(until, self.config.random_steps), stacklevel=2)
         with using_threads(threads):
             trainer = self.prepare(until)
             self._session = Unsaved() if folder is None else Session(folder, trainer, self.to_file, tensorboard)
@@ -164,7 +169,8 @@ class DSAC:
         return RunFolder(out, self.config, until)
 
     def _watcher(self, until: int, shown: bool) -> Watcher:
-        return watcher(until, self.step, self.config.agent) if shown else Silent()
+        fast = self.config.random_steps
+        return watcher(until, self.step, self.config.agent, fast=fast) if shown else Silent()
 
     def _call(self, hooks: Mapping[int, Sequence[Hook]], before: int) -> bool:
         """Every function whose step has come since step `before`. False where one of them wants to stop."""

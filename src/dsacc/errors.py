@@ -17,6 +17,10 @@ class EnvError(BadInput):
     """An environment is unknown, has spaces that a discrete agent cannot use, or returned something unusable."""
 
 
+class EnvFailed(EnvError):
+    """An environment raised an exception of its own, which is the `__cause__` of this one."""
+
+
 class ModelError(BadInput):
     """A saved agent or an observation does not fit."""
 

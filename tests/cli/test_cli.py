@@ -97,6 +97,22 @@ def test_train_says_what_it_found_and_what_to_do_next(here, capsys):
     assert "noise_std 1.0 there, 0.5 here" in said(capsys)[-1]
 
 
+def test_a_run_of_random_steps_alone_says_that_nothing_is_learned(here, capsys):
+    assert main(["train", "CartPole-v1", "--steps", "30", "--random-steps", "30", "--out", "run"]) == 0
+    said = capsys.readouterr().err
+    assert "warning: all 30 steps are random play and nothing is learned: learning begins after random_steps" in said
+    assert "done: the agent is in run, but it has learned nothing: all steps were random\n" in said
+    assert main(["train", "CartPole-v1", "--steps", "40", "--random-steps", "30", "--out", "run"]) == 0
+    said = capsys.readouterr().err
+    assert "nothing" not in said
+    assert "done: the agent is in run\n" in said
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").touch()
+    assert_refused("demo --out file/demo", "file/demo cannot be locked", tmp_path, monkeypatch, capsys)
+
+
 def test_options_reach_the_run(here):
     options = (
         "--noise-std 0.5 --alpha none --fixed-lambda 0.25 --no-clip-rewards --critics min --seed 7 --noise-relative"

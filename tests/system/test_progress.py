@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-from dsacc.system.progress import Lines, describe
+from dsacc.system.progress import Bar, Lines, describe
 from dsacc.system.text import readable
 
 COMMAND = [sys.executable, "-m", "dsacc", "train", "CartPole-v1", "--steps", "200", "--random-steps", "20"]
@@ -59,6 +59,33 @@ def test_speed_and_time_left_are_those_of_the_latest_steps(capsys, monkeypatch):
         seconds += 0.001 if step <= 10 else 1.0  # the first ten steps do not learn
         lines.step(step)
     assert capsys.readouterr().err.splitlines()[-1] == "step 20/40  1.0 steps/s  20 s left"
+
+
+def test_random_play_says_nothing_about_the_time_left(capsys, monkeypatch):
+    seconds = 0.0
+    monkeypatch.setattr("dsacc.system.progress.time.monotonic", lambda: seconds)
+    lines = Lines(40, fast=5)  # a line every two steps
+    for step in range(1, 41):
+        seconds += 0.001 if step <= 5 else 1.0
+        lines.step(step)
+    said = capsys.readouterr().err.splitlines()
+    assert said[:3] == [
+        "step 2/40  1,000 steps/s  random play until step 5",
+        "step 4/40  1,000 steps/s  random play until step 5",
+        "step 6/40  1.0 steps/s  34 s left",
+    ]
+    assert said[-1] == "step 40/40  1.0 steps/s  0 s left"
+
+
+def test_a_bar_forgets_the_speed_of_random_play(capsys):
+    bar = Bar(100, label="dsac", fast=50)
+    bar.step(50)
+    column = bar.progress.columns[-1]
+    assert str(column.render(bar.progress.tasks[0])) == "random play"
+    bar.step(51)
+    assert str(column.render(bar.progress.tasks[0])) == "-:--:--"
+    assert (len(bar.progress.tasks), bar.progress.tasks[0].completed) == (1, 51)
+    bar.close()
 
 
 def test_figures_that_are_missing_are_left_out():

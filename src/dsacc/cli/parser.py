@@ -6,6 +6,7 @@ must give its value in every preset.
 
 import argparse
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,12 +15,13 @@ from typing import Any, NoReturn
 from dsacc import __version__
 from dsacc.cli import demo, evaluate, experiment, export, harden, preview, report, status, train, watch
 from dsacc.cli.common import say
-from dsacc.errors import BadInput, DsaccError, Stopped
+from dsacc.errors import BadInput, DsaccError, EnvFailed, Stopped
 from dsacc.system.text import nearest
 
 _MODULES = (demo, train, evaluate, harden, preview, watch, experiment, status, report, export)
 COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 _CONTINUES = ("demo", "train", "evaluate", "harden", "experiment")  # the other commands start again
+MOST_FRAMES = 6  # of a user's traceback, the innermost ones
 
 
 class _Parser(argparse.ArgumentParser):
@@ -55,6 +57,20 @@ def _warn_on_one_line(message: Warning | str, category: type[Warning], filename:
         say(f"dsacc: warning: {message}")
 
 
+def _own_traceback(error: DsaccError) -> list[str]:
+    """Where an environment's own exception comes from, in the user's files; nothing for any other error."""
+    cause = error.__cause__
+    if not isinstance(error, EnvFailed) or cause is None:
+        return []
+    from dsacc.envs.checked import own_frames
+
+    if cause.__context__ is not None and not own_frames(cause.__traceback__):
+        cause = cause.__context__  # Gymnasium raises some exceptions of a constructor again
+    frames = own_frames(cause.__traceback__)[-MOST_FRAMES:]
+    lines = traceback.format_list(frames) + traceback.format_exception_only(cause) if frames else []
+    return "".join(lines).splitlines()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 0, 2 for a user's mistake, 1 for a failed run, 130 for Ctrl-C and 143
     for SIGTERM."""
@@ -68,6 +84,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 128 + stopped.signal
     except DsaccError as error:
         say(f"dsacc: {error}")
+        for line in _own_traceback(error):
+            say(line)
         return 2 if isinstance(error, BadInput) else 1
     except KeyboardInterrupt:
         say("dsacc: stopped" + ("; run the same command to continue" if args.command in _CONTINUES else ""))

@@ -110,7 +110,8 @@ def run(args: argparse.Namespace) -> None:
         return
     model.learn(args.steps, progress_bar=True, out=out, tensorboard=args.tensorboard, every=every, threads=args.threads)
     if found != "finished":
-        say(f"done: the agent is in {out}")
+        untrained = args.steps <= config.random_steps
+        say(f"done: the agent is in {out}" + (", but it has learned nothing: all steps were random" * untrained))
     own = f" --env {args.env}" if ":" in args.env else ""  # a run stores the id, not the module that registers it
     say(f"next: dsacc evaluate {out}{own}")
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import gymnasium as gym
 
+from dsacc.envs import checked
 from dsacc.envs.atari import Atari, display_name, find_game, game_names
 from dsacc.envs.protocol import StacksFrames
-from dsacc.envs.spaces import Observations, action_names, check_actions, check_reward
-from dsacc.errors import EnvError
+from dsacc.envs.spaces import Observations, action_names, check_actions
+from dsacc.errors import DsaccError, EnvError
 from dsacc.system.extras import how_to_install
 from dsacc.system.imports import current_folder, import_here
 from dsacc.system.text import nearest
@@ -17,7 +18,6 @@ __all__ = [
     "Observations",
     "action_names",
     "check_actions",
-    "check_reward",
     "copies",
     "env_name",
     "frame_stack",
@@ -47,9 +47,15 @@ def make_env(name: str, **kwargs: Any) -> Env:
     except gym.error.DependencyNotInstalled as error:
         raise EnvError(f"{name} needs a package that is not installed: {error}") from error
     except gym.error.Error as error:
+        if checked.own_frames(error.__traceback__):  # the environment itself raised it
+            raise checked.not_made(name, error) from error
         raise EnvError(_unknown(name)) from error
     except ModuleNotFoundError as error:
         raise EnvError(f"{name!r} needs the module {error.name!r}, which is not installed") from error
+    except DsaccError:
+        raise
+    except Exception as error:
+        raise checked.not_made(name, error) from error
 
 
 def _is_atari(name: str) -> bool:
@@ -102,7 +108,7 @@ def copies(source: "Env | str | Callable[[], Env]", count: int) -> list[Env]:
     if isinstance(source, str):
         return [make_env(source) for _ in range(count)]
     if not isinstance(source, gym.Env):
-        return [source() for _ in range(count)]
+        return [checked.make(source, getattr(source, "__name__", "the environment")) for _ in range(count)]
     if source.spec is None:
         if count:
             raise EnvError("for several environments give a name or a function that makes one, not an environment")

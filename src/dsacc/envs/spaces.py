@@ -9,14 +9,18 @@ from gymnasium import spaces
 
 from dsacc.agent.observation import ObservationSpec
 from dsacc.envs.filters import filtered
+from dsacc.envs.pictures import float_pictures, has_picture_shape
 from dsacc.errors import EnvError, ModelError
 from dsacc.system.types import Array
+
+MOST_ACTIONS = 16_384  # a step that learns takes 0.15 s on one core there, and grows with their number
 
 
 class Observations:
     """Turns an environment's observations into network input, one at a time or as a batch.
 
-    Pictures go through `picture_filter` (see `dsacc.envs.filters`).
+    Pictures go through `picture_filter` (see `dsacc.envs.filters`). Pictures of floats become bytes first
+    (`dsacc.envs.pictures`).
 
     >>> space = spaces.Box(0, 255, (96, 96, 3), np.uint8)
     >>> Observations(space).spec
@@ -45,6 +49,22 @@ class Observations:
     def is_image(self) -> bool:
         return self.spec.kind == "image"
 
+    def are_flat(self, there: "Observations") -> bool:
+        """Whether an agent that was made for these sees the pictures of floats of `there` as vectors. Agents that were
+        saved before such observations counted as pictures do."""
+        same = self.spec.kind == "vector" and self.raw_shape == there.raw_shape
+        return same and float_pictures(there.space) is not None
+
+    def note(self) -> str | None:
+        """A sentence where these may be pictures, but nothing tells how to read them."""
+        shape = self.raw_shape
+        if self.is_image or len(shape) < 3 or not has_picture_shape(self.space):
+            return None
+        return (
+            f"observations of shape {shape} are taken as {np.prod(shape):,} numbers, not as pictures; pictures of "
+            "floats need the bounds 0 and 1, or 0 and 255, in the observation_space"
+        )
+
     def is_single(self, observation: Any) -> bool:
         return bool(np.shape(observation) == self.raw_shape)
 
@@ -65,6 +85,10 @@ def _understand(space: spaces.Space[Any]) -> tuple[ObservationSpec, Callable[[Ar
     if isinstance(space, spaces.Box):
         if space.dtype == np.uint8 and len(space.shape) in (2, 3, 4):
             return _image(space.shape)
+        floats = float_pictures(space)
+        if floats is not None:
+            spec, convert = _image(space.shape)
+            return spec, lambda x: convert(floats.to_bytes(x))
         size = int(np.prod(space.shape))
         scale = np.float32(1 / 255 if space.dtype == np.uint8 else 1)
         return ObservationSpec("vector", (size,)), lambda x: _floats(x.reshape(len(x), -1)) * scale
@@ -124,6 +148,11 @@ def check_actions(env: gym.Env[Any, Any]) -> int:
         )
     if space.start != 0:
         raise EnvError(f"actions start at {space.start}; they must start at 0")
+    if space.n > MOST_ACTIONS:
+        raise EnvError(
+            f"{space.n:,} actions are too many: each update computes the value of every one, and the limit is "
+            f"{MOST_ACTIONS:,}; let the agent make several smaller choices, one after the other"
+        )
     return int(space.n)
 
 
@@ -135,18 +164,12 @@ def action_names(env: gym.Env[Any, Any]) -> list[str]:
     return names if len(names) == count else [str(number) for number in range(count)]
 
 
-def check_reward(reward: Any, step: int) -> float:
-    """The reward as a float; refuses NaN and infinity."""
-    value = float(reward)
-    if not np.isfinite(value):
-        raise EnvError(f"the environment returned the reward {value} at step {step}; rewards must be finite")
-    return value
-
-
 def space_to_json(space: spaces.Space[Any]) -> dict[str, Any]:
     """A space as data, for a saved agent."""
     if isinstance(space, spaces.Box):
-        return {"type": "Box", "shape": list(space.shape), "dtype": str(space.dtype)}
+        floats = float_pictures(space)
+        top = {} if floats is None else {"top": floats.top}  # without it, floats are a vector
+        return {"type": "Box", "shape": list(space.shape), "dtype": str(space.dtype), **top}
     if isinstance(space, spaces.Discrete):
         return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
     if isinstance(space, spaces.MultiDiscrete):
@@ -155,11 +178,11 @@ def space_to_json(space: spaces.Space[Any]) -> dict[str, Any]:
 
 
 def space_from_json(data: dict[str, Any]) -> spaces.Space[Any]:
-    """The space of a saved agent. A Box comes back with its shape and type; its bounds are not kept."""
+    """The space of a saved agent. A Box comes back with its shape and type; only pictures have their bounds again."""
     kind = data["type"]
     if kind == "Box":
         dtype = np.dtype(data["dtype"])
-        low, high = (0, 255) if dtype == np.uint8 else (-1, 1)
+        low, high = (0, data.get("top", 255)) if dtype == np.uint8 or "top" in data else (-1, 1)
         return spaces.Box(low, high, tuple(data["shape"]), dtype.type)
     if kind == "Discrete":
         return spaces.Discrete(data["n"], start=data["start"])

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dsacc.config import AGENTS, Config
-from dsacc.envs import Observations
+from dsacc.envs import Observations, checked
 from dsacc.experiments.facts import EnvFacts, facts_of, memory_of
 from dsacc.experiments.plan import Plan, Run, Stage
 from dsacc.experiments.status import Standing, read_standings
@@ -91,7 +91,7 @@ def measure(run: Run) -> Pace:
     random = (time.perf_counter() - began) / trainer.step
     step = _seconds(lambda: trainer.collect(envs)) / envs
     update = _seconds(trainer.learn)
-    seen = np.stack([model.envs[0].reset(seed=0)[0]] * BATCH)
+    seen = np.stack([checked.reset(model.envs[0], 0)[0]] * BATCH)
     test = _seconds(lambda: model.logits(seen), SECONDS / 4)
     agent_bytes = sum(tensor.nbytes for tensor in model.learner.state().values())
     students = tuple(_student_update(model, stage, seen[0]) for stage in run.harden)  # after all else: they change it

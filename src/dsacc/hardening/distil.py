@@ -11,7 +11,7 @@ import numpy as np
 
 from dsacc.config import default_preset
 from dsacc.dsac import DSAC
-from dsacc.envs import Observations, check_actions, env_name, make_env
+from dsacc.envs import Observations, check_actions, checked, env_name, make_env
 from dsacc.envs.masks import MaskReader
 from dsacc.errors import ConfigError
 from dsacc.hardening.session import HardenSession
@@ -81,8 +81,8 @@ def harden(
         player.check_fits(first)
         observations, actions = Observations(first.observation_space), check_actions(first)
         if not observations.is_image:
-            raise ConfigError(f"{env_name(first)} shows no pictures: augmentations are made for pictures of uint8")
-        if MaskReader(first, actions).read(first.reset(seed=0)[1]) is not None:
+            raise ConfigError(f"{env_name(first)} shows no pictures: augmentations are made for pictures")
+        if MaskReader(first, actions).read(checked.reset(first, 0)[1]) is not None:
             raise ConfigError(
                 f"{env_name(first)} has action masks, and a student cannot be taught among allowed actions yet; harden "
                 "on an environment without masks"

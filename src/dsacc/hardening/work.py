@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from dsacc.dsac import DSAC
+from dsacc.envs.pictures import float_pictures
 from dsacc.errors import ConfigError
 from dsacc.hardening.states import collect
 from dsacc.hardening.student import Student
@@ -55,6 +56,7 @@ class Work:
         self.model, self.teacher, self.recipe, self._make = model, teacher, recipe, make
         self.student = Student(model, rate, recipe.updates)
         self.augmenter = Augmenter(resolve(recipe.augment), model.observations.raw_shape)
+        self._floats = float_pictures(model.observations.space)
         self.step = 0  # updates
         self.rounds: list[tuple[int, int]] = []  # the update at which each was collected, and how many states it has
         self.meter = Meter()
@@ -102,23 +104,31 @@ class Work:
         rng = np.random.default_rng(weather)
 
         def student(observations: Array, rngs: Rngs, greedy: bool) -> Array:
-            shown = self.augmenter(observations, self._states, rng)
-            return choose(self.model.logits(shown), rngs, greedy)
+            shown = self.augmenter(self._bytes(observations), self._states, rng)
+            return choose(self.model.logits(self._raw(shown)), rngs, greedy)
 
         act = student if number else self.teacher.player.act
         self.student.publish()
         kept = []
         for observation in collect(act, self._make, self._count(), play):
-            kept.append(observation)
+            kept.append(self._bytes(observation))
             pause()
         self.add(self.step, np.stack(kept))
 
+    def _bytes(self, observations: Array) -> Array:
+        """Pictures as states are kept."""
+        return observations if self._floats is None else self._floats.to_bytes(observations)
+
+    def _raw(self, states: Array) -> Array:
+        """States as the environment gives them."""
+        return states if self._floats is None else self._floats.from_bytes(states)
+
     def add(self, update: int, observations: Array) -> None:
         """Take in a round of states that was collected before this update, and ask the teacher about them."""
-        new = self.teacher.answer(observations)
+        new = self.teacher.answer(self._raw(observations))
         encoded = None
         if self.model.config.picture_filter != "none":
-            encoded = self.model.observations.encode(observations)
+            encoded = self.model.observations.encode(self._raw(observations))
         if self._answers is None:
             self._states, self._encoded, self._answers = observations, encoded, new
             self._scale = 1.0 if new.q_2NA is None else max(float(new.q_2NA.std()), 1e-6)
@@ -146,8 +156,8 @@ class Work:
         index = self.batches.integers(len(self._states), size=CLEAN + AUGMENTED)
         clean, changed = index[:CLEAN], index[CLEAN:]
         encode = self.model.observations.encode
-        first = encode(self._states[clean]) if self._encoded is None else self._encoded[clean]
-        second = encode(self.augmenter(self._states[changed], self._states, self.augmentation))
+        first = encode(self._raw(self._states[clean])) if self._encoded is None else self._encoded[clean]
+        second = encode(self._raw(self.augmenter(self._states[changed], self._states, self.augmentation)))
         answers = self._answers
         q_2BA = None if answers.q_2NA is None else answers.q_2NA[:, index]
         seen = np.concatenate([first, second])

@@ -21,6 +21,7 @@ from dsacc import __version__
 from dsacc.dsac import DSAC
 from dsacc.envs import Observations
 from dsacc.envs.filters import FLAT, FLOOR, REACH, window
+from dsacc.envs.pictures import LEVELS, float_pictures
 from dsacc.errors import ModelError, first_line
 from dsacc.play.adapters import OnnxPlayer, OwnPlayer
 from dsacc.play.adapters.base import need
@@ -47,7 +48,7 @@ class Exported:
 
 
 def export_onnx(model: DSAC, path: str | Path) -> Exported:
-    """Write the policy to `path`: input `observation` [batch, ...] as the environment gives it (uint8 pictures,
+    """Write the policy to `path`: input `observation` [batch, ...] as the environment gives it (pictures,
     float32 vectors, int64 indices), output `logits` [batch, actions].
 
     Refuses to write a graph whose actions differ from the agent's on 1,000 random observations.
@@ -130,6 +131,15 @@ def _encoder(observations: Observations) -> Callable[[Tensor], Tensor]:
     if not observations.is_image:
         scale = float(np.float32(1 / 255)) if space.dtype == np.uint8 else 1.0
         return lambda x: x.flatten(1).float() * scale
+    floats = float_pictures(space)
+    if floats is not None:
+        arrange, scale = _arranger(shape), LEVELS / floats.top
+        return lambda x: arrange(torch.round(x * scale).clamp(0, LEVELS).to(torch.uint8))
+    return _arranger(shape)
+
+
+def _arranger(shape: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
+    """Pictures in the environment's layout to [B, C, H, W]."""
     if len(shape) == 2:
         return lambda x: x[:, None]
     channel_first = shape[-3] < shape[-1]
@@ -189,10 +199,12 @@ def random_observations(observations: Observations, count: int, rng: np.random.G
     if isinstance(space, spaces.MultiBinary):
         return rng.integers(0, 2, (count, *shape))
     each = (count,) + (1,) * len(shape)
-    if space.dtype != np.uint8:
+    if not observations.is_image and space.dtype != np.uint8:
         return (rng.normal(size=(count, *shape)) * 10 ** rng.uniform(-1, 1, each)).astype(np.float32)
     picture = rng.random((count, *(-(-n // 7) for n in shape)), np.float32)
     for axis, n in enumerate(shape, start=1):
         picture = picture.repeat(7, axis).take(range(n), axis)
     noise = rng.random((count, *shape), np.float32)
-    return (255 * rng.random(each) * (0.7 * picture + 0.3 * noise)).astype(np.uint8)
+    pixels = (255 * rng.random(each) * (0.7 * picture + 0.3 * noise)).astype(np.uint8)
+    floats = float_pictures(space)
+    return pixels if floats is None else floats.from_bytes(pixels)

@@ -17,7 +17,7 @@ import numpy as np
 
 from dsacc.analysis.names import PAPER_SHIFTS
 from dsacc.analysis.rows import Row
-from dsacc.envs import Observations, check_actions, env_name, make_env
+from dsacc.envs import Observations, check_actions, checked, env_name, make_env
 from dsacc.envs.masks import MaskReader, stacked
 from dsacc.envs.protocol import LimitsTests
 from dsacc.errors import ConfigError
@@ -172,12 +172,12 @@ class Game:
         game, actions = np.random.SeedSequence((self.seed, episode.number)).spawn(2)
         self.episode, self.score, self.length = episode, 0.0, 0
         self.rng = np.random.default_rng(actions)
-        self.observation, info = self.env.reset(seed=int(game.generate_state(1)[0]))
+        self.observation, info = checked.reset(self.env, int(game.generate_state(1)[0]))
         self.mask = self._masks.read(info) if self._masks else None
 
     def step(self, action: int) -> bool:
-        self.observation, reward, terminated, truncated, info = self.env.step(action)
-        self.score += float(reward)
+        self.observation, reward, terminated, truncated, info = checked.step(self.env, action, self.length + 1)
+        self.score += reward
         self.length += 1
         over = terminated or truncated or self.length >= self.limit
         self.mask = self._masks.read(info) if self._masks and not over else None

@@ -10,10 +10,14 @@ from safetensors.torch import save as to_bytes
 
 from dsacc.config import Config
 from dsacc.errors import BadInput, ModelError, RunError
-from dsacc.system.files import read_file, write_atomically
+from dsacc.system.files import read_file, sha256, write_atomically
 from dsacc.system.packing import unpack_arrays
 
 FORMAT = 1
+SEAL = rb"\"sha256\": \"%b\""  # where a file has its own hash: JSON inside a text of JSON
+UNSEALED = SEAL % (b"0" * 64)  # as it is while the hash is computed
+UNHASHED_KEYS = {"format", "config", "space", "actions", "step", "hardened"}  # of files from before they had a hash
+FOREIGN = (".zip", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".onnx", ".bin", ".npz", ".h5", ".json")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,13 +40,19 @@ def with_suffix(path: str | Path) -> Path:
 
 def write_model(path: str | Path, model: ModelFile) -> Path:
     """Write the whole file or nothing. Returns its path."""
+    if Path(path).suffix.lower() in FOREIGN:
+        names = f"{Path(path).stem!r} or '{Path(path).stem}.safetensors'"
+        raise ModelError(f"an agent is saved as a .safetensors file: give {names} as its name, not {Path(path).name!r}")
     path = with_suffix(path)
     write_atomically(path, model_bytes(model))
     return path
 
 
 def model_bytes(model: ModelFile) -> bytes:
-    """The bytes of the file; the same agent gives the same bytes."""
+    """The bytes of the file; the same agent gives the same bytes.
+
+    The header holds the sha256 of the whole file, computed with zeros in its place.
+    """
     header = {
         "format": FORMAT,
         "config": dataclasses.asdict(model.config),
@@ -50,9 +60,24 @@ def model_bytes(model: ModelFile) -> bytes:
         "actions": model.actions,
         "step": model.step,
         **({} if model.hardened is None else {"hardened": model.hardened}),
+        "sha256": "0" * 64,
     }
     tensors = {name: t.detach().cpu().contiguous() for name, t in sorted(model.tensors.items())}
-    return bytes(to_bytes(tensors, {"dsacc": json.dumps(header, sort_keys=True)}))
+    data = bytes(to_bytes(tensors, {"dsacc": json.dumps(header, sort_keys=True)}))
+    return data.replace(UNSEALED, SEAL % sha256(data).encode(), 1)
+
+
+def _check_hash(data: bytes, header: dict[str, Any]) -> None:
+    """Compare the file with its own hash. Every byte counts: a name that is damaged is no longer the name of a hash,
+    so a file without one must be as they were before they had one."""
+    if "sha256" not in header:
+        unknown = sorted(set(header) - UNHASHED_KEYS)
+        if unknown:
+            raise ValueError(f"its header has no sha256, but {unknown[0]!r}")
+        return
+    stated = header["sha256"]
+    if sha256(data.replace(SEAL % str(stated).encode(), UNSEALED, 1)) != stated:
+        raise ValueError("its content does not match its sha256")
 
 
 def read_model(path: str | Path) -> ModelFile:
@@ -79,6 +104,7 @@ def parse_model(data: bytes, path: Path) -> ModelFile:
     """An agent from the bytes of its file; `path` is named in errors."""
     try:
         arrays, header = unpack_arrays(data, path)
+        _check_hash(data, header)
         if header["format"] > FORMAT:
             raise ModelError(f"{path} was written by a newer dsacc (format {header['format']}); upgrade to read it")
         config = Config(**header["config"])

@@ -5,10 +5,9 @@ from collections.abc import Callable
 import numpy as np
 from gymnasium import spaces
 
+from dsacc.envs.pictures import SMALLEST, float_pictures
 from dsacc.errors import ConfigError, EnvError
 from dsacc.system.types import Array
-
-SMALLEST = 16  # pixels per side
 
 
 class Layout:
@@ -72,15 +71,9 @@ def is_picture(space: spaces.Space[object]) -> bool:
         return True
     if not np.issubdtype(space.dtype, np.floating) or not space.shape:
         raise ConfigError(
-            f"a shift can change pictures of uint8 and vectors of floats, not {space.dtype} of shape {space.shape}"
+            f"a shift can change pictures and vectors of floats, not {space.dtype} of shape {space.shape}"
         )
-    if len(space.shape) in (2, 3, 4) and (space.low == 0).all() and np.isin(space.high, (1, 255)).all():
-        try:
-            Layout(space.shape)
-        except ConfigError:
-            return False
-        raise ConfigError(f"a shift can change pictures of uint8, not {space.dtype}; scale pictures after the shift")
-    return False
+    return float_pictures(space) is not None
 
 
 def unit_scale(space: spaces.Box) -> Array:

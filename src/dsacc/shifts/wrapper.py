@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from dsacc.envs.pictures import float_pictures
 from dsacc.envs.protocol import HasScreen
 from dsacc.errors import ConfigError, RunError
 from dsacc.shifts.bank import SIZE, UNKEPT, bank
@@ -32,7 +33,8 @@ class Shift(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
       such as our Atari, where it is the default. `observation` changes what the environment returns.
     - `channels`: 1 or 3, how many channels of an observation make one picture, if their number does not tell.
 
-    Pictures are uint8 with at least 16 pixels per side: [H, W], [H, W, C], [C, H, W] or a stack of these, newest last.
+    Pictures have at least 16 pixels per side: [H, W], [H, W, C], [C, H, W] or a stack of these, newest last. They are
+    uint8, or floats with the bounds 0 and 1 or 0 and 255, which come out rounded to 256 levels.
     In a stack that slides by one per step, each picture keeps its weather. In any other stack, equal pictures share it.
 
     `render()` shows what the agent sees, unless the environment draws into its own window (`human`).
@@ -68,6 +70,7 @@ class Shift(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
             raise ConfigError(f"{type(base).__name__} gives no access to its screen; use where='observation'")
         self.where = where
         self._layout: Layout | None = None
+        self._floats = float_pictures(env.observation_space)
         self._raw = self._shifted = np.zeros(0, np.uint8)  # pictures of the last observation, as given and as shown
         size = SIZE
         if where == "screen":
@@ -130,7 +133,7 @@ class Shift(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
             member, age = self._schedule.next()[0]
             change = self._schedule.bank[member]
             return shift_vector(lambda unit: change(unit, age), observation, self._space, self._scale)
-        raw = self._layout.split(observation)
+        raw = self._layout.split(observation if self._floats is None else self._floats.to_bytes(observation))
         picks = self._schedule.next(len(raw))
         shifted = np.empty_like(raw)
         if len(self._raw) and np.array_equal(raw[:-1], self._raw[1:]):  # all of them: one still picture proves nothing
@@ -144,7 +147,8 @@ class Shift(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
                     done[key] = self._schedule.apply(picks[k], raw[k])
                 shifted[k] = done[key]
         self._raw, self._shifted = raw, shifted
-        return self._layout.join(shifted)
+        shown = self._layout.join(shifted)
+        return shown if self._floats is None else self._floats.from_bytes(shown)
 
     # --- saving ---
 

@@ -20,6 +20,18 @@ class _Speed(ProgressColumn):
         return Text(f"{speed:,.{digits(speed)}f} {self.unit}/s")
 
 
+class _TimeLeft(TimeRemainingColumn):
+    """Time left, or a word where nothing can be said about it yet."""
+
+    def __init__(self, fast: int) -> None:
+        super().__init__()
+        self.fast = fast
+
+    def render(self, task: Task) -> Text:
+        random = task.completed <= self.fast and not task.finished
+        return Text("random play") if random and self.fast else super().render(task)
+
+
 class _WithFigures(Progress):
     """A bar with figures on the line below, so that both fit a narrow terminal."""
 
@@ -34,16 +46,21 @@ class _WithFigures(Progress):
 class Bar(Watcher):
     """A live bar: step, steps/s and time left, with the latest figures below."""
 
-    def __init__(self, total: int, start: int = 0, label: str = "", unit: str = "steps") -> None:
+    def __init__(self, total: int, start: int = 0, label: str = "", unit: str = "steps", fast: int = 0) -> None:
         name, count = TextColumn("{task.description}"), TextColumn("{task.completed:,.0f}/{task.total:,.0f}")
-        columns = (name, BarColumn(bar_width=24), count, _Speed(unit), TimeRemainingColumn())
+        columns = (name, BarColumn(bar_width=24), count, _Speed(unit), _TimeLeft(fast))
         self.progress = _WithFigures(*columns, console=Console(stderr=True))
         self.progress.start()
         self.task = self.progress.add_task(label, total=total, completed=start)
+        self.label, self.total, self.fast, self.last = label, total, fast, start
         self.latest: dict[str, Any] = {}
         self.every = max(total // 1000, 1)
 
     def step(self, step: int) -> None:
+        if self.last <= self.fast < step:  # what is known of the speed so far does not count any more
+            self.progress.remove_task(self.task)
+            self.task = self.progress.add_task(self.label, total=self.total, completed=step)
+        self.last = step
         if step % self.every == 0:
             self.progress.update(self.task, completed=step)
 

@@ -29,6 +29,14 @@ def whole_steps(steps: int) -> int:
     return int(steps)
 
 
+def only_random(steps: int, random_steps: int) -> str:
+    """A sentence for a run that ends before it learns."""
+    return (
+        f"all {steps:,} steps are random play and nothing is learned: learning begins after random_steps = "
+        f"{random_steps:,}; train for more steps, or lower random_steps"
+    )
+
+
 def require_memory(config: Config, needed: int, free: int, steps: int, pictures: bool) -> None:
     """Refuse a run whose replay does not fit, before it starts, and say what would fit."""
     if needed <= free:
@@ -45,7 +53,7 @@ def require_memory(config: Config, needed: int, free: int, steps: int, pictures:
 def require_fit(env: gym.Env[Any, Any], who: str, trained_on: str, seen: Observations, actions: int) -> None:
     """Refuse an environment whose spaces are not those that the agent knows."""
     here, there = check_actions(env), Observations(env.observation_space)
-    if here != actions or there.spec != seen.spec:
+    if here != actions or (there.spec != seen.spec and not seen.are_flat(there)):
         raise ModelError(
             f"{who} was trained on {trained_on} with {actions} actions and observations {seen.spec.shape}; "
             f"this environment has {here} and {there.spec.shape}"
@@ -59,5 +67,8 @@ def find_device(name: str) -> str:
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"device {name!r} is not available here ({str(error).splitlines()[0]}); use cpu") from error
+        reason = str(error).splitlines()[0]
+        if name.partition(":")[0] not in ("cpu", "cuda", "mps"):  # torch lists everything that it was ever built for
+            reason = "there are cpu, cuda and mps"
+        raise ConfigError(f"device {name!r} is not available here ({reason}); use cpu") from error
     return name

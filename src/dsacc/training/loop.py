@@ -13,7 +13,7 @@ from dsacc.agent import Batch, Learner
 from dsacc.agent.augment import shifted
 from dsacc.agent.constraints import with_current_keys
 from dsacc.config import Config
-from dsacc.envs import Observations, check_reward
+from dsacc.envs import Observations, checked
 from dsacc.envs.masks import MaskReader, stacked
 from dsacc.envs.saving import load_env, save_env, why_not
 from dsacc.errors import ConfigError, EnvError
@@ -92,7 +92,7 @@ class Trainer:
 
     def _reset(self, e: int, seed: int | None = None) -> tuple[Array, Array | None]:
         """The first observation of an episode, and its mask."""
-        observation, info = self.envs[e].reset(seed=seed)
+        observation, info = checked.reset(self.envs[e], seed)
         return self._see(observation), self._readers_E[e].read(info)
 
     def steps(self, until: int) -> Iterator[Row | None]:
@@ -119,9 +119,8 @@ class Trainer:
             self._collect_one(e, int(action), float(entropy))
 
     def _collect_one(self, e: int, action: int, entropy: float) -> None:
-        observation, reward, terminated, truncated, info = self.envs[e].step(action)
+        observation, reward, terminated, truncated, info = checked.step(self.envs[e], action, self.step + 1)
         self.step += 1
-        reward = check_reward(reward, self.step)
         learned = float(np.sign(reward)) if self.config.clip_rewards else reward
         lost = self.config.lost_life_ends and bool(info.get("life_lost", False))
         seen, over = self._see(observation), terminated or truncated

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from dsacc.envs import Env, Observations, make_env
+from dsacc.envs import Env, Observations, checked, make_env
 from dsacc.envs.filters import FILTERS, filtered_picture
+from dsacc.envs.pictures import float_pictures
 from dsacc.envs.protocol import HasScreen
 from dsacc.errors import ConfigError
 from dsacc.shifts import MODES, Shift, as_level, find_kind
@@ -69,14 +70,14 @@ def preview(
         with closing(make_env(name)) as env:
             if not Observations(env.observation_space).is_image:
                 needs = "a preview needs an environment that does"
-                raise ConfigError(f"{name} gives its agent no pictures of uint8; {needs}")
+                raise ConfigError(f"{name} gives its agent no pictures; {needs}")
     frames, rows = STRIP if modes else 1, []
     for name in envs:
         clean = _play(make_env(name), seed, steps, frames, picture_filter)
         for how in MODES if modes else (mode,):
             shifted = (Shift(make_env(name), kind, severity, how, seed) for kind, severity in columns)
-            cells = [clean, *(_play(env, seed, steps, frames, picture_filter) for env in shifted)]
-            rows.append((f"{name}, {how}" if modes else name, cells))
+            seen = [clean, *(_play(env, seed, steps, frames, picture_filter) for env in shifted)]
+            rows.append((f"{name}, {how}" if modes else name, seen))
     several = len(severities) > 1 or list(severities) != ["paper"]
     titles = ["clean", *(f"{kind.replace('_', ' ')}{f', {level}' if several else ''}" for kind, level in columns)]
     cells, width = _cells(rows, len(titles), frames)
@@ -89,23 +90,23 @@ def preview(
 def _play(env: Env, seed: int, steps: int, frames: int, picture_filter: str = "none") -> _Cell:
     """The last `frames` frames of `steps` random steps. The seed fixes the game and the actions."""
     on_screen = isinstance(env.unwrapped, HasScreen)
-    layout = Layout(tuple(env.observation_space.shape or ()))
+    layout, floats = Layout(tuple(env.observation_space.shape or ())), float_pictures(env.observation_space)
     colour: deque[Array] = deque(maxlen=frames)
     agent: deque[Array] = deque(maxlen=frames)
 
     def look(observation: Any) -> None:
-        newest = layout.split(observation)[-1]
+        newest = layout.split(observation if floats is None else floats.to_bytes(observation))[-1]
         shape = (*newest.shape[:2], 3)
         agent.append(np.broadcast_to(filtered_picture(newest, picture_filter), shape))
-        screen: Any = env.render() if on_screen else np.broadcast_to(newest, shape)
+        screen: Any = checked.render(env) if on_screen else np.broadcast_to(newest, shape)
         colour.append(screen)
 
     env.action_space.seed(seed)
-    look(env.reset(seed=seed)[0])
-    for _ in range(max(steps, frames - 1)):
-        observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
+    look(checked.reset(env, seed)[0])
+    for number in range(1, max(steps, frames - 1) + 1):
+        observation, _, terminated, truncated, _ = checked.step(env, env.action_space.sample(), number)
         if terminated or truncated:
-            observation, _ = env.reset()
+            observation, _ = checked.reset(env)
         look(observation)
     env.close()
     return _Cell(list(colour), list(agent) if on_screen or picture_filter != "none" else [])

@@ -10,6 +10,7 @@ from gymnasium import spaces
 from dsacc.config import Config
 from dsacc.dsac import DSAC
 from dsacc.envs import Observations
+from dsacc.envs.pictures import float_pictures
 from dsacc.errors import ConfigError, ModelError
 from dsacc.play.adapters.base import (
     Player,
@@ -64,7 +65,7 @@ class OwnPlayer(Player):
             return
         check_action_count(f"the agent trained on {self.env}", self.model.learner.actions, env)
         seen, there = self.model.observations, Observations(env.observation_space)
-        if (seen.raw_shape, seen.spec) != (there.raw_shape, there.spec):
+        if (seen.raw_shape, seen.spec) != (there.raw_shape, there.spec) and not seen.are_flat(there):
             raise ModelError(
                 f"the agent trained on {self.env} sees observations of shape {seen.raw_shape or 'a number'} "
                 f"({seen.spec.kind}); this environment shows {there.raw_shape or 'a number'} ({there.spec.kind})"
@@ -111,7 +112,7 @@ class BlindPlayer(Player):
     """
 
     def __init__(self, player: Player) -> None:
-        self.player = player
+        self.player, self._grey = player, 0.0  # of floats, until `check_fits` knows the space
         self.agent = f"blind {player.agent}"
         self.train_seed, self.step, self.env = player.train_seed, player.step, player.env
         self.augmented: tuple[str, ...] = getattr(player, "augmented", ())
@@ -124,10 +125,12 @@ class BlindPlayer(Player):
         if (starts > 0).any():
             raise ModelError("a blind player is shown zeros, but observations of this environment start above 0")
         self.player.check_fits(env)
+        floats = float_pictures(space)
+        self._grey = 0 if floats is None else float(floats.from_bytes(np.array(GREY)))
 
     def act(self, observations: Array, rngs: Rngs, greedy: bool, masks: Array | None = None) -> Array:
         return act_among(self.player, self.shown(observations), rngs, greedy, masks)
 
     def shown(self, observations: Array) -> Array:
         """What it is shown instead of these observations."""
-        return np.full_like(observations, GREY if observations.dtype == np.uint8 else 0)
+        return np.full_like(observations, GREY if observations.dtype == np.uint8 else self._grey)

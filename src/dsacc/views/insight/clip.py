@@ -11,7 +11,7 @@ import numpy as np
 
 from dsacc.agent.constraints import constraints_of, noise_shape
 from dsacc.dsac import DSAC
-from dsacc.envs import action_names, make_env
+from dsacc.envs import action_names, checked, make_env
 from dsacc.envs.masks import MaskReader
 from dsacc.errors import ConfigError
 from dsacc.play.adapters.base import choose
@@ -151,16 +151,16 @@ def clip_figure_data(
 def _play(model: DSAC, env: gym.Env[Any, Any], steps: int, seed: int, rng: np.random.Generator) -> Array:
     """The observations of `steps` sampled steps, in as many games as that takes. [S, ...]"""
     with closing(env):
-        observation, info = env.reset(seed=seed)
+        observation, info = checked.reset(env, seed)
         if MaskReader(env, model.learner.actions).read(info) is not None:
             raise ConfigError("the clip figure is for environments without action masks, and this one has them")
         seen = []
-        for _ in range(steps):
+        for number in range(1, steps + 1):
             seen.append(np.array(observation))
             (action,) = choose(model.logits(observation), [rng], greedy=False)
-            observation, _, terminated, truncated, _ = env.step(int(action))
+            observation, _, terminated, truncated, _ = checked.step(env, int(action), number)
             if terminated or truncated:
-                observation, _ = env.reset()
+                observation, _ = checked.reset(env)
         return np.stack(seen)
 
 

@@ -89,11 +89,10 @@ class _Mp4:
 
         source = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {self.fps} -i -"
         target = "-an -c:v libx264 -pix_fmt yuv420p -preset veryfast -crf 25 -threads 2 -movflags +faststart -f mp4"
-        command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-v", "error", *source.split(), *target.split()]
+        command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-nostdin", "-v", "error", *source.split(), *target.split()]
         # Its own session: Ctrl-C reaches only us, and we end ffmpeg.
-        return subprocess.Popen(
-            [*command, str(self.path)], stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-        )
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        return subprocess.Popen([*command, str(self.path)], start_new_session=True, **pipes)
 
     def finish(self) -> None:
         if self.process is not None:

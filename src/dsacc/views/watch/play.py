@@ -10,9 +10,10 @@ import gymnasium as gym
 import numpy as np
 
 from dsacc.analysis.names import display_name
-from dsacc.envs import Observations, action_names, env_name, make_env
+from dsacc.envs import Observations, action_names, checked, env_name, make_env
 from dsacc.envs.filters import filtered_picture
 from dsacc.envs.masks import stacked
+from dsacc.envs.pictures import float_pictures
 from dsacc.envs.protocol import HasScreen
 from dsacc.errors import ConfigError, EnvError
 from dsacc.play.adapters import OwnPlayer, Player, as_player
@@ -216,14 +217,13 @@ class _Show:
 def _photograph(env: Env, observation: Any, picture_filter: str) -> tuple[Array, Array | None]:
     """The shifted picture in colour, and the newest picture that the agent sees, if that is a different one."""
     image = Observations(env.observation_space).is_image
-    newest = Layout(tuple(env.observation_space.shape or ())).split(observation)[-1] if image else None
+    floats = float_pictures(env.observation_space)
+    pictures = observation if floats is None else floats.to_bytes(observation)
+    newest = Layout(tuple(env.observation_space.shape or ())).split(pictures)[-1] if image else None
     seen = None if newest is None else filtered_picture(newest, picture_filter)
     if newest is not None and not isinstance(env.unwrapped, HasScreen):
         return newest, None if picture_filter == "none" else seen
-    try:
-        screen: Any = env.render()
-    except gym.error.DependencyNotInstalled as error:
-        raise EnvError(f"{env_name(env)} needs a package that is not installed to draw itself: {error}") from error
+    screen = checked.render(env)
     if not isinstance(screen, np.ndarray):
         raise EnvError(f"render() of {env_name(env)} returned {type(screen).__name__}, not a picture")
     return screen, seen

@@ -1,0 +1,68 @@
+"""A saved agent is what was saved, or it is refused."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.torch import save as to_bytes
+
+from dsacc import DSAC
+from dsacc.errors import ModelError
+from dsacc.runs.model_file import model_bytes, parse_model, read_model
+
+
+@pytest.fixture(scope="module")
+def model():
+    return DSAC("CartPole-v1", hidden=8, seed=1)
+
+
+def header_of(data):
+    size = int.from_bytes(data[:8], "little")
+    return 8 + size, json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["dsacc"])
+
+
+def test_the_same_agent_gives_the_same_bytes(model, tmp_path):
+    saved = model.save(tmp_path / "agent").read_bytes()
+    assert model_bytes(DSAC.load(tmp_path / "agent").to_file()) == saved
+    assert len(header_of(saved)[1]["sha256"]) == 64
+
+
+def test_one_changed_byte_anywhere_is_refused(model, tmp_path):
+    data = model_bytes(model.to_file())
+    end, _ = header_of(data)
+    rng = np.random.default_rng(0)
+    places = [*range(0, end, 7), *rng.integers(end, len(data), 200).tolist()]  # in the header, in the tensors
+    for place in places:
+        damaged = bytearray(data)
+        damaged[place] ^= int(rng.integers(1, 256)) if place % 2 else 1 << int(rng.integers(8))
+        with pytest.raises(ModelError, match=r"\A.+ (damaged|cannot be used).*\Z"):  # one line
+            parse_model(bytes(damaged), tmp_path / f"byte-{place}.safetensors")
+
+
+@pytest.mark.parametrize(("old", "new"), [(b"sha256", b"sha257"), (b"hidden", b"hIdden"), (b': \\"', b':\t\\"')])
+def test_a_damaged_name_does_not_hide_the_hash(old, new, model, tmp_path):
+    data = model_bytes(model.to_file())
+    assert old in data
+    with pytest.raises(ModelError, match="is not a saved dsacc agent, or is damaged"):
+        parse_model(data.replace(old, new, 1), tmp_path / "agent.safetensors")
+
+
+def test_a_file_from_before_files_had_a_hash_still_loads(model, tmp_path):
+    file = model.to_file()
+    _, header = header_of(model_bytes(file))
+    del header["sha256"]
+    (tmp_path / "old.safetensors").write_bytes(to_bytes(file.tensors, {"dsacc": json.dumps(header, sort_keys=True)}))
+    assert model_bytes(read_model(tmp_path / "old")) == model_bytes(file)
+
+
+@pytest.mark.parametrize("name", ["foo.zip", "foo.pt", "foo.onnx"])
+def test_a_name_that_promises_another_kind_of_file_is_refused(name, model, tmp_path):
+    with pytest.raises(ModelError, match=r"give 'foo' or 'foo\.safetensors' as its name, not 'foo\.\w+'"):
+        model.save(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["foo", "foo.safetensors", "foo-0.99", "v1.5"])
+def test_other_names_are_kept(name, model, tmp_path):
+    assert model.save(tmp_path / name).name == name.removesuffix(".safetensors") + ".safetensors"
+    assert DSAC.load(tmp_path / name).config == model.config
