@@ -135,6 +135,7 @@ def test_plain_pictures_are_the_same_pixels_without_words_on_a_clear_ground(tmp_
     height, width = alone.shape[:2]
     seen = alone[..., 3] == 255
     assert set(np.unique(alone[..., 3])) == {0, 255}
-    assert seen[:, 0].all() and not seen[:, width // 2].any()  # two pictures with a gap between them
+    assert seen[:, 0].all()
+    assert not seen[:, width // 2].any()  # two pictures with a gap between them
     there = with_words[LINE : LINE + height, MARGIN : MARGIN + width]
     assert (there[seen] == alone[..., :3][seen]).all()
