@@ -11,7 +11,7 @@ from dsacc import Shift, make_env
 from dsacc.cli import build_parser, main
 from dsacc.envs.filters import high_pass
 from dsacc.errors import ConfigError
-from dsacc.views.preview import _play, preview
+from dsacc.views.preview import LINE, MARGIN, _play, preview
 
 
 def read(path) -> np.ndarray:
@@ -111,7 +111,7 @@ def test_the_command_says_where_the_picture_is(tmp_path, monkeypatch, capsys):
 def test_the_defaults_of_the_command_are_those_of_the_function():
     args = vars(build_parser().parse_args(["preview", "Breakout"]))
     for name, parameter in inspect.signature(preview).parameters.items():
-        if name not in ("envs", "out"):
+        if name not in ("envs", "out", "plain"):  # plain is for the report
             default = parameter.default
             assert args[name] == (list(default) if isinstance(default, tuple) else default)
 
@@ -126,3 +126,16 @@ def test_a_filter_shows_what_its_agent_sees_beneath_the_picture():
     assert plain.agent == []
     assert (behind.colour[0] == plain.colour[0]).all()
     assert (behind.agent[0][..., 1] == high_pass(np.ascontiguousarray(plain.colour[0][..., 1]))).all()
+
+
+def test_plain_pictures_are_the_same_pixels_without_words_on_a_clear_ground(tmp_path):
+    out, plain = tmp_path / "words.png", tmp_path / "plain.png"
+    preview(["dsacc/Catch-v0"], out, shifts=["fog"], steps=3, plain=plain)
+    with_words, alone = read(out), cv2.cvtColor(cv2.imread(str(plain), cv2.IMREAD_UNCHANGED), cv2.COLOR_BGRA2RGBA)
+    height, width = alone.shape[:2]
+    seen = alone[..., 3] == 255
+    assert set(np.unique(alone[..., 3])) == {0, 255}
+    assert seen[:, 0].all()
+    assert not seen[:, width // 2].any()  # two pictures with a gap between them
+    there = with_words[LINE : LINE + height, MARGIN : MARGIN + width]
+    assert (there[seen] == alone[..., :3][seen]).all()

@@ -23,7 +23,6 @@ INK, GREY, FAINT, BAR = "#1b2430", "#5b6676", "#e3e7ec", "#3b5b86"
 MISSED, CAUGHT = "#c8321f", "#14804a"
 MARGIN, NAME, FRAME, SEAM, LABELS, BARS = 0.2, 2.2, 1.2, 0.07, 0.62, 2.3  # inches, from left to right
 HEAD, ROW, FOOT = 0.62, 1.62, 0.42  # inches, from top to bottom
-LABEL = {"ha": "right", "va": "top", "fontsize": 8.5, "color": GREY}
 SAME = "Ball and fog are the same for all."
 CONDITIONS = {"id": "clean", "snow": "snow", "rain": "rain", "fog": "fog"}
 
@@ -192,9 +191,12 @@ def draw_curves(runs: Mapping[str, Path], env: str, path: Path) -> Path:
         axis.set_xlabel("agent steps")
         axis.grid(alpha=0.3)
         axis.legend(frameon=False, fontsize=9)
-    for score, name in ((BEST_SCORE, "best: every ball caught"), (RANDOM_SCORE, "a blind player")):
-        axes[1].axhline(score, color=GREY, lw=0.8, ls=":")
-        axes[1].annotate(name, (0.99, score), (0, -3), ("axes fraction", "data"), "offset points", **LABEL)
+    label = {"fontsize": 8.5, "color": GREY, "transform": axes[1].get_yaxis_transform()}
+    # The best at the left and the blind player at the right, where no curve is.
+    axes[1].axhline(BEST_SCORE, color=GREY, lw=0.8, ls=":")
+    axes[1].text(0.02, BEST_SCORE, "best: every ball caught", ha="left", va="top", **label)
+    axes[1].axhline(RANDOM_SCORE, color=GREY, lw=0.8, ls=":")
+    axes[1].text(0.98, RANDOM_SCORE, "a blind player", ha="right", va="bottom", **label)
     figure.savefig(path, dpi=110)
     plt.close(figure)
     return path

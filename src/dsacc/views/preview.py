@@ -80,10 +80,10 @@ def preview(
             rows.append((f"{name}, {how}" if modes else name, seen))
     several = len(severities) > 1 or list(severities) != ["paper"]
     titles = ["clean", *(f"{kind.replace('_', ' ')}{f', {level}' if several else ''}" for kind, level in columns)]
-    cells, width = _cells(rows, len(titles), frames)
-    write_atomically(out, _draw(rows, cells, width, titles, frames))
+    pasted, width = _cells(rows, len(titles), frames)
+    write_atomically(out, _draw(rows, pasted, width, titles, frames))
     if plain is not None:
-        write_atomically(Path(plain), _draw_plain(cells, width))
+        write_atomically(Path(plain), _draw_plain(pasted, width))
     return out
 
 
