@@ -12,7 +12,8 @@ import torch
 
 from dsacc.agent import Learner
 from dsacc.config import Config, default_preset, make_config
-from dsacc.envs import Observations, check_actions, copies, env_name, frame_stack
+from dsacc.envs import EnvSource, Observations, check_actions, copies, env_name, frame_stack
+from dsacc.envs.record import Record, noted, record_of
 from dsacc.envs.spaces import space_from_json, space_to_json
 from dsacc.errors import ConfigError, ModelError
 from dsacc.replay import Replay, memory_needed
@@ -26,7 +27,6 @@ from dsacc.training.loop import Row, Trainer
 from dsacc.training.session import Session
 from dsacc.training.streams import Streams, sample_actions
 
-EnvSource = gym.Env[Any, Any] | str | Callable[[], gym.Env[Any, Any]]
 ALPHA_RANGE = (1e-8, 1e3)  # outside, the temperature has run away
 
 
@@ -51,9 +51,9 @@ class DSAC:
         device: str = "cpu",
         **settings: Any,
     ) -> None:
-        """`env` is a Gymnasium environment, its name, or a function that makes one; `constraint` None, "mean",
-        "variance" or "both"; `settings` are the fields of `dsacc.config.Config`, laid over the preset (by default
-        `efficient` for pictures, `classic` for everything else)."""
+        """`env` is a Gymnasium environment, its name, its class, or a function that makes one; `constraint` None,
+        "mean", "variance" or "both"; `settings` are the fields of `dsacc.config.Config`, laid over the preset (by
+        default `efficient` for pictures, `classic` for everything else)."""
         first = _one(env)
         actions, observations = check_actions(first), Observations(first.observation_space)
         preset = preset or default_preset(observations.is_image)
@@ -67,6 +67,11 @@ class DSAC:
         """The environment it learns on (the first, where there are several); None where it was loaded without one."""
         return self.envs[0] if self.envs else None
 
+    @property
+    def environment(self) -> Record | None:
+        """What it learns on, or was trained on (see `dsacc.envs.record`); None where nobody noted it."""
+        return record_of(self.envs[0]) if self.envs else self._environment
+
     def _build(self, config: Config, observations: Observations, actions: int, device: str) -> None:
         self.config = config
         self.observations = Observations(observations.space, config.picture_filter)
@@ -75,6 +80,7 @@ class DSAC:
         self.hardened: dict[str, Any] | None = None  # how, where it is the student of `dsacc.harden`
         self._trainer: Trainer | None = None
         self._loaded_step = 0
+        self._environment: Record | None = None
 
     @property
     def step(self) -> int:
@@ -129,7 +135,7 @@ class DSAC:
     def _folder(self, out: str | Path, until: int) -> RunFolder:
         if self.step > 0:
             raise ConfigError("a run folder holds a run from its first step; give out= on the first call of learn")
-        return RunFolder(out, self.config, until)
+        return RunFolder(out, self.config, until, environment=self.environment)
 
     def _watcher(self, until: int, shown: bool) -> Watcher:
         return watcher(until, self.step, self.config.agent) if shown else Silent()
@@ -222,11 +228,13 @@ class DSAC:
         except (KeyError, RuntimeError, ValueError) as error:
             raise ModelError(f"the saved tensors do not fit the saved settings: {error}") from error
         self._loaded_step, self._trainer, self.hardened = file.step, None, file.hardened
+        self._environment = file.environment
 
     def to_file(self) -> ModelFile:
         """Everything that `save` writes."""
-        space = space_to_json(self.observations.space)
-        return ModelFile(self.config, space, self.learner.actions, self.step, self.learner.state(), self.hardened)
+        space, tensors = space_to_json(self.observations.space), self.learner.state()
+        about = (self.hardened, noted(self.environment))
+        return ModelFile(self.config, space, self.learner.actions, self.step, tensors, *about)
 
     def __repr__(self) -> str:
         return f"DSAC({self.config.env!r}, agent={self.config.agent!r}, seed={self.config.seed}, step={self.step})"
