@@ -47,7 +47,7 @@ def test_an_environment_object_is_copied():
         def __deepcopy__(self, memo):
             raise TypeError("it holds a socket")
 
-    with pytest.raises(EnvError, match="Uncopied cannot be copied.*socket.*give a name or a function"):
+    with pytest.raises(EnvError, match=r"Uncopied cannot be copied.*socket.*give a name or a function"):
         DSAC(Uncopied(), envs=2, **TINY)
 
 

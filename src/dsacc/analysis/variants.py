@@ -26,7 +26,7 @@ def made_with(
 
 
 @dataclass(frozen=True)
-class Tested:
+class Contender:
     """An agent that is tested: its name, the game, what it was made with, and where it is kept."""
 
     agent: str
@@ -44,14 +44,14 @@ class Tested:
         return split_name(self.agent)[0]
 
 
-def told_apart(tested: Sequence[Tested]) -> list[str]:
+def told_apart(tested: Sequence[Contender]) -> list[str]:
     """The name of each agent. Those of one name in one game with different settings get these settings as a part of it.
     So do the students of such agents, whose teachers are found by name.
 
     What is still not told apart gets the name of its file: agents of one seed that are not the same, and several agents
     of another library.
 
-    >>> told_apart([Tested("dsac-m", "Catch", {"gamma": 0.99, "seed": 0}), Tested("dsac-m", "Catch", {"gamma": 0.5})])
+    >>> told_apart([Contender("dsac-m", "Catch", {"gamma": x, "seed": i}) for i, x in enumerate([0.99, 0.5])])
     ['dsac-m, gamma 0.99', 'dsac-m, gamma 0.5']
     """
     named = []
@@ -89,7 +89,7 @@ def _in_brackets(agent: str, words: str) -> str:
     return f"{agent.removesuffix(')')}, {words})" if agent.endswith(")") else f"{agent} ({words})"
 
 
-def _by_file(tested: Sequence[Tested], named: Sequence[str]) -> list[str]:
+def _by_file(tested: Sequence[Contender], named: Sequence[str]) -> list[str]:
     keys = [(name, one.game) for name, one in zip(named, tested, strict=True)]
     runs: dict[Hashable, set[Hashable]] = {}
     for key, one in zip(keys, tested, strict=True):

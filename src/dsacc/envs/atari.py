@@ -64,8 +64,8 @@ class Atari(gym.Env[Array, np.int64]):
             raise EnvError(
                 "frame_skip, stack and max_frames must be at least 1, noops at least 0, and sticky from 0 to below 1"
             )
-        given: dict[str, Any] = {"frame_skip": frame_skip, "stack": stack, "noops": noops, "fire": fire, "sticky": sticky}
-        given |= {"full_actions": full_actions, "max_frames": max_frames}
+        given: dict[str, Any] = {"frame_skip": frame_skip, "stack": stack, "noops": noops, "fire": fire}
+        given |= {"sticky": sticky, "full_actions": full_actions, "max_frames": max_frames}
         usual: dict[str, Any] = Atari.__init__.__kwdefaults__ or {}
         self.settings = {name: value for name, value in given.items() if value != usual[name]}
         self.name, self.render_mode = display_name(rom), render_mode

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dsacc.analysis.names import split_name
-from dsacc.analysis.variants import Tested, made_with, told_apart
+from dsacc.analysis.variants import Contender, made_with, told_apart
 from dsacc.dsac import DSAC
 from dsacc.play.adapters import BlindPlayer, OwnPlayer, Player
 
@@ -16,7 +16,7 @@ def names_of(players: Sequence[Player], specs: Sequence[str], env: str | None = 
     return told_apart([_tested(player, spec, env) for player, spec in pairs])
 
 
-def _tested(player: Player, spec: str, env: str | None) -> Tested:
+def _tested(player: Player, spec: str, env: str | None) -> Contender:
     inner = player
     while isinstance(inner, BlindPlayer):
         inner = inner.player
@@ -25,10 +25,10 @@ def _tested(player: Player, spec: str, env: str | None) -> Tested:
     about: dict[str, Any] = {"seed": player.train_seed, "identity": player.fingerprint or spec}
     if not isinstance(model, DSAC):
         file = file.removeprefix("sb3:").removeprefix("onnx:")
-        return Tested(player.agent, env or player.env or "", file=file, foreign=True, **about)
+        return Contender(player.agent, env or player.env or "", file=file, foreign=True, **about)
     settings = made_with(vars(model.config), model.environment, model.step)
     if env is not None:
         settings["trained on"] = model.config.env
     others = model.hardened is not None and not split_name(inner.agent)[0].startswith("dsac")
     recipe = model.hardened or {}
-    return Tested(player.agent, env or model.config.env, settings, recipe, file=file, foreign=others, **about)
+    return Contender(player.agent, env or model.config.env, settings, recipe, file=file, foreign=others, **about)

@@ -93,5 +93,5 @@ def check_same(player: Player, env: Env, asked_for: bool) -> None:
         told, shown = (f"{record['id']} of {record['class']}" for record in (there, here))
     if not asked_for:
         raise EnvError(f"this agent was trained on {told}, and the name {player.env!r} makes {shown}; {GIVE}")
-    if there["id"] == here["id"]:
+    if there["id"] == here["id"] and (here["id"] is not None or there["class"] == here["class"]):
         warnings.warn(f"this agent was trained on {told}, and is tested on {shown}", stacklevel=3)

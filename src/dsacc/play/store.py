@@ -101,7 +101,7 @@ def _read(path: Path) -> list[Row]:
     """The rows of a file, if there is one. What is not a row is passed over with a warning."""
     try:
         rows, problems = parse_rows(json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, ValueError, RecursionError) as error:
         rows, problems = [], [str(error)]

@@ -16,7 +16,7 @@ from dsacc.agent.constraints import with_current_keys
 from dsacc.analysis.names import in_agent_order, split_name, with_label
 from dsacc.analysis.references import game_name
 from dsacc.analysis.rows import Row, final_rows, is_whole, parse_rows
-from dsacc.analysis.variants import Tested, made_with, told_apart
+from dsacc.analysis.variants import Contender, made_with, told_apart
 from dsacc.envs.record import is_record
 from dsacc.errors import RunError
 from dsacc.experiments.status import Standing, read_standings
@@ -215,10 +215,10 @@ def _told_apart(runs: list[RunData]) -> list[RunData]:
     def named(run: RunData, title: str) -> RunData:
         return dataclasses.replace(run, agent=title, rows=_named(title, run.rows), checks=_named(title, run.checks))
 
-    def tested(run: RunData) -> Tested:
+    def tested(run: RunData) -> Contender:
         steps = None if run.hardened else run.steps  # of a student, these are updates, which are in its recipe
         settings = made_with(run.config, run.environment, steps) if run.config else {}
-        return Tested(run.agent, run.game, settings, run.hardened)
+        return Contender(run.agent, run.game, settings, run.hardened)
 
     titles = told_apart([tested(run) for run in runs])
     return [named(run, title) for run, title in zip(runs, titles, strict=True)]
