@@ -1,7 +1,7 @@
 """class DSAC: the four verbs learn, predict, save, load."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +13,9 @@ import torch
 
 from dsacc.agent import Learner
 from dsacc.config import Config, ConstraintSetting, default_preset, make_config
-from dsacc.envs import Observations, check_actions, copies, env_name, frame_stack
+from dsacc.envs import EnvSource, Observations, check_actions, copies, env_name, frame_stack
 from dsacc.envs.masks import MaskReader, masks_for
+from dsacc.envs.record import Record, noted, record_of
 from dsacc.envs.spaces import space_from_json, space_to_json
 from dsacc.envs.vectors import one_env
 from dsacc.errors import ConfigError, ModelError
@@ -42,8 +43,6 @@ from dsacc.training.parameters import checked_parameters
 from dsacc.training.session import Session
 from dsacc.training.streams import Streams, best_actions, sample_actions
 
-EnvSource = gym.Env[Any, Any] | str | Callable[[], gym.Env[Any, Any]]
-
 
 class DSAC:
     """Discrete soft actor-critic, with an optional constraint from the critic.
@@ -66,9 +65,9 @@ class DSAC:
         device: str = "cpu",
         **settings: Unpack[Settings],
     ) -> None:
-        """`env` is a Gymnasium environment, its name, or a function that makes one; `constraint` None, "mean",
-        "variance" or "both"; `settings` are the fields of `dsacc.config.Config`, laid over the preset (by default
-        `efficient` for pictures, `classic` for everything else). `device` "auto" is cuda where there is one."""
+        """`env` is a Gymnasium environment, its name, its class, or a function that makes one; `constraint` None,
+        "mean", "variance" or "both"; `settings` are the fields of `dsacc.config.Config`, laid over the preset (by
+        default `efficient` for pictures, `classic` for everything else). `device` "auto" is cuda where there is one."""
         refuse_policy(env, settings)
         first = one_env(env)
         actions, observations = check_actions(first), Observations(first.observation_space)
@@ -84,6 +83,11 @@ class DSAC:
         """The environment it learns on (the first, where there are several); None where it was loaded without one."""
         return self.envs[0] if self.envs else None
 
+    @property
+    def environment(self) -> Record | None:
+        """What it learns on, or was trained on (see `dsacc.envs.record`); None where nobody noted it."""
+        return record_of(self.envs[0]) if self.envs else self._environment
+
     def _build(self, config: Config, observations: Observations, actions: int, device: str) -> None:
         self.config = config
         self.observations = Observations(observations.space, config.picture_filter)
@@ -93,6 +97,7 @@ class DSAC:
         self._trainer: Trainer | None = None
         self._session = Unsaved()
         self._loaded_step = self._counted_from = 0
+        self._environment: Record | None = None
 
     @property
     def step(self) -> int:
@@ -166,7 +171,7 @@ class DSAC:
     def _folder(self, out: str | Path, until: int) -> RunFolder:
         if self.step > 0:
             raise ConfigError("a run folder holds a run from its first step; give out= on the first call of learn")
-        return RunFolder(out, self.config, until)
+        return RunFolder(out, self.config, until, environment=self.environment)
 
     def _watcher(self, until: int, shown: bool) -> Watcher:
         fast = self.config.random_steps
@@ -267,11 +272,13 @@ class DSAC:
         except (KeyError, RuntimeError, ValueError) as error:
             raise ModelError(f"the saved tensors do not fit the saved settings: {error}") from error
         self._loaded_step, self._trainer, self.hardened = file.step, None, file.hardened
+        self._environment = file.environment
 
     def to_file(self) -> ModelFile:
         """Everything that `save` writes."""
-        space = space_to_json(self.observations.space)
-        return ModelFile(self.config, space, self.learner.actions, self.step, self.learner.state(), self.hardened)
+        space, tensors = space_to_json(self.observations.space), self.learner.state()
+        about = (self.hardened, noted(self.environment))
+        return ModelFile(self.config, space, self.learner.actions, self.step, tensors, *about)
 
     def __repr__(self) -> str:
         return f"DSAC({self.config.env!r}, agent={self.config.agent!r}, seed={self.config.seed}, step={self.step})"
@@ -322,6 +329,6 @@ class DSAC:
                 f"{frame_stack(envs[0])}; save the agent and use DSAC.load(path, env=...)"
             )
         self.envs = envs
-        self.config = replace(self.config, env=env_name(envs[0]))
+        self.config, self._environment = replace(self.config, env=env_name(envs[0])), None
         if self._trainer is not None:
             self._trainer.change_envs(envs)

@@ -38,11 +38,17 @@ def test_a_lost_life_ends_the_bootstrap_and_not_the_episode(ends, ages):
     assert (rows[-1]["episodes"], rows[-1]["return"]) == (20, 10.0)
 
 
-def test_an_environment_object_is_copied_if_gymnasium_knows_how():
+def test_an_environment_object_is_copied():
     assert len(DSAC(gym.make("CartPole-v1"), envs=4, **TINY).envs) == 4
     assert len(DSAC(Lives, envs=2, **TINY).envs) == 2
-    with pytest.raises(EnvError, match="give a name or a function"):
-        DSAC(Lives(), envs=2, **TINY)
+    assert len({id(env) for env in DSAC(Lives(), envs=3, **TINY).envs}) == 3
+
+    class Uncopied(Lives):
+        def __deepcopy__(self, memo):
+            raise TypeError("it holds a socket")
+
+    with pytest.raises(EnvError, match=r"Uncopied cannot be copied.*socket.*give a name or a function"):
+        DSAC(Uncopied(), envs=2, **TINY)
 
 
 @atari

@@ -59,10 +59,17 @@ def render_table(table: Table, format: Literal["csv", "markdown", "latex"]) -> s
 
 def _tables(results: Results, summary: Summary) -> list[Table]:
     """The tables of one policy; notes on all figures go beneath the last."""
-    made = [score_table(results, summary), summary_table(results, summary), severity_table(results, summary)]
+    scores, over_games = score_table(results, summary), summary_table(results, summary)
+    made = [scores, None if _repeats(summary, over_games) else over_games, severity_table(results, summary)]
     found = [table for table in made if table is not None and table.lines]
     found[-1].notes.extend(summary.notes)
     return found
+
+
+def _repeats(summary: Summary, table: Table) -> bool:
+    """Whether a summary only repeats the raw scores: one seed each, no scale, and nothing to compare."""
+    several = any(len(scores.seeds) > 1 for scores in summary.results.scores.values())
+    return table.header[table.names :] == ["IQM"] and not several and not summary.scales
 
 
 def _written(table: Table, repeat: bool) -> list[list[TableLine]]:

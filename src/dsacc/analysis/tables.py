@@ -161,16 +161,26 @@ def score_notes(results: Results, summary: Summary) -> list[str]:
     counts = {len(scores.seeds) for scores in results.scores.values()}
     seeds = "± is the standard deviation between training seeds (n - 1)"
     episodes = "± is the standard deviation between the episodes of the one seed, not between seeds"
+    played = f"Scores are means of {_episode_counts(results)}"
     if counts == {1}:
-        notes = [f"{episodes}."]
+        notes = [f"{played}; {episodes}."]
     else:
-        notes = [f"{seeds}; with one seed, between its episodes." if 1 in counts else f"{seeds}."]
+        notes = [f"{played}; {seeds}; with one seed, between its episodes." if 1 in counts else f"{played}; {seeds}."]
     if _overall_conditions(results):
         gain = f", and its relative gain over {summary.baseline}" if len(results.agents) > 1 else ""
         notes.append(f"Overall is the sum of the conditions' raw scores, as in the paper{gain}.")
     if summary.no_skill:
-        notes.append(f"{NO_SKILL} no skill: the clean score does not beat a random player's.")
+        notes.append(f"{NO_SKILL} no skill: the clean score is not shown to beat a random player's.")
     return [*notes, NOTE] if results.has_exposure else notes
+
+
+def _episode_counts(results: Results) -> str:
+    """`10 episodes`, `5 to 10 episodes of each training seed`."""
+    each = [len(episodes) for scores in results.scores.values() for episodes in scores.episodes.values()]
+    least, most = min(each), max(each)
+    count = f"{least} to {most} episodes" if least < most else f"{most} episode{'s' if most != 1 else ''}"
+    several = any(len(scores.seeds) > 1 for scores in results.scores.values())
+    return count + (" of each training seed" if several else "")
 
 
 # --- figures over games ----------------------------------------------------------------------------------------------

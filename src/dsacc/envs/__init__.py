@@ -7,6 +7,7 @@ import gymnasium as gym
 
 from dsacc.envs import checked
 from dsacc.envs.atari import Atari, display_name, find_game, game_names
+from dsacc.envs.copying import copy_of
 from dsacc.envs.protocol import StacksFrames
 from dsacc.envs.spaces import Observations, action_names, check_actions
 from dsacc.errors import DsaccError, EnvError
@@ -15,6 +16,7 @@ from dsacc.system.imports import current_folder, import_here
 from dsacc.system.text import nearest
 
 __all__ = [
+    "EnvSource",
     "Observations",
     "action_names",
     "check_actions",
@@ -22,9 +24,11 @@ __all__ = [
     "env_name",
     "frame_stack",
     "make_env",
+    "maker",
 ]
 
 Env = gym.Env[Any, Any]
+EnvSource = Env | str | Callable[[], Env]  # an environment, its name, its class, or a function that makes one
 NEAR = 0.6  # of 1: a suggestion less like what was asked for would mislead
 
 
@@ -103,14 +107,34 @@ def frame_stack(env: Env) -> int:
     return int(base.frame_stack) if isinstance(base, StacksFrames) else 1
 
 
-def copies(source: "Env | str | Callable[[], Env]", count: int) -> list[Env]:
-    """`count` more environments like this one: by the same name, from the same function, or made again by Gymnasium."""
+def maker(source: EnvSource) -> Callable[[], Env]:
+    """A function that makes environments: by name, by calling a class or function, or as copies of the one given."""
     if isinstance(source, str):
-        return [make_env(source) for _ in range(count)]
-    if not isinstance(source, gym.Env):
-        return [checked.make(source, getattr(source, "__name__", "the environment")) for _ in range(count)]
-    if source.spec is None:
-        if count:
-            raise EnvError("for several environments give a name or a function that makes one, not an environment")
-        return []
-    return [gym.make(source.spec) for _ in range(count)]
+        return lambda: make_env(source)
+    if isinstance(source, gym.Env):
+        return lambda: copy_of(source)
+    if callable(source):
+        return lambda: _made_by(source)
+    raise EnvError(
+        f"a {type(source).__name__} is no environment: give a Gymnasium environment, its name, its class, or a "
+        "function that makes one"
+    )
+
+
+def _made_by(function: Callable[[], Any]) -> Env:
+    name = getattr(function, "__qualname__", type(function).__name__)
+    made = checked.make(function, name)
+    if not isinstance(made, gym.Env):
+        raise EnvError(f"{name} made a {type(made).__name__}, not a Gymnasium environment")
+    return made
+
+
+def copies(source: EnvSource, count: int) -> list[Env]:
+    """`count` more environments like this one."""
+    make = maker(source)
+    try:
+        return [make() for _ in range(count)]
+    except EnvError as error:
+        if not isinstance(source, gym.Env):
+            raise
+        raise EnvError(f"{error}; for several environments give a name or a function that makes one") from error

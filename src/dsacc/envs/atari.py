@@ -71,6 +71,10 @@ class Atari(gym.Env[Array, np.int64]):
             raise EnvError(
                 "frame_skip, stack and max_frames must be at least 1, noops at least 0, and sticky from 0 to below 1"
             )
+        given: dict[str, Any] = {"frame_skip": frame_skip, "stack": stack, "noops": noops, "fire": fire}
+        given |= {"sticky": sticky, "full_actions": full_actions, "max_frames": max_frames}
+        usual: dict[str, Any] = Atari.__init__.__kwdefaults__ or {}
+        self.settings = {name: value for name, value in given.items() if value != usual[name]}
         self.name, self.render_mode = display_name(rom), render_mode
         self.frame_skip, self.noops, self.sticky = frame_skip, noops, sticky
         self.frame_stack = stack  # tells others that observations are a sliding window over pictures
@@ -182,6 +186,12 @@ class Atari(gym.Env[Array, np.int64]):
         self._lives, self._steps = int(state["lives"]), int(state["steps"])
         self._last_action = next(a for a in self.actions if a.value == int(state["last_action"]))
         self.np_random.bit_generator.state = state["np_random"]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Atari":
+        """Another emulator in the same state; an emulator cannot be copied as it is."""
+        made = Atari(self.name, render_mode=self.render_mode, **self.settings)
+        made.load_state(self.state())
+        return made
 
 
 def to_grey(screen: Array) -> Array:

@@ -1,17 +1,16 @@
 """Vectors of environments, as Gymnasium and Stable-Baselines3 have them, answered with the line that does the same."""
 
-from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
 
-from dsacc.envs import copies
+from dsacc.envs import EnvSource, copies
 from dsacc.errors import EnvError
 
 Env = gym.Env[Any, Any]
 
 
-def one_env(source: "Env | str | Callable[[], Env]") -> Env:
+def one_env(source: EnvSource) -> Env:
     """The environment itself, or one of its name or from its function."""
     refuse_vector(source)
     return source if isinstance(source, gym.Env) else copies(source, 1)[0]

@@ -1,6 +1,6 @@
 """`harden`: collect states, ask the teacher about them, and teach the student under augmentation."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +11,15 @@ import numpy as np
 
 from dsacc.config import default_preset
 from dsacc.dsac import DSAC
-from dsacc.envs import Observations, check_actions, checked, env_name, make_env
+from dsacc.envs import EnvSource, Observations, check_actions, checked, env_name
 from dsacc.envs.masks import MaskReader
+from dsacc.envs.record import noted, record_of
 from dsacc.errors import ConfigError
 from dsacc.hardening.session import HardenSession
 from dsacc.hardening.teacher import Teacher
 from dsacc.hardening.work import ROUNDS, STATES, UPDATES, Recipe, Work
 from dsacc.play.adapters import as_player
+from dsacc.play.source import check_same, find_source
 from dsacc.runs import RunFolder, read_latest
 from dsacc.runs.session import Unsaved
 from dsacc.shifts import resolve
@@ -33,7 +35,7 @@ RATE = 1e-3  # Adam's step size at the start
 
 def harden(
     agent: Any,
-    env: str | Callable[[], Env] | None = None,
+    env: EnvSource | None = None,
     *,
     augment: str | Sequence[str] = "generic",
     updates: int = UPDATES,
@@ -70,14 +72,9 @@ def harden(
         raise ConfigError(f"checkpoint_every must be a whole number of at least 1, not {checkpoint_every!r}")
     recipe = Recipe((augment,) if isinstance(augment, str) else tuple(augment), updates, states, rounds, seed)
     player = as_player(agent, env=env, trust=trust)
-    source = env if env is not None else player.env
-    if source is None:
-        raise ConfigError(f"{player.agent} does not say which environment it plays; give --env (in Python: env=)")
-
-    def make() -> Env:
-        return source() if callable(source) else make_env(source)
-
+    make = find_source(player, env, together=True).make
     with closing(make()) as first:
+        check_same(player, first, asked_for=env is not None)
         player.check_fits(first)
         observations, actions = Observations(first.observation_space), check_actions(first)
         if not observations.is_image:
@@ -90,7 +87,7 @@ def harden(
         teacher = Teacher(player, actions, values)
         model = _student(teacher, first, picture_filter, fresh, recipe, device)
     _require_memory(recipe.states, observations)
-    folder = None if out is None else RunFolder(out, model.config, recipe.updates, model.hardened)
+    folder = None if out is None else RunFolder(out, model.config, recipe.updates, model.hardened, model.environment)
     if folder is not None and folder.found == "finished":
         return DSAC.from_file(read_latest(folder.path), device=device)
     with using_threads(threads):
@@ -123,8 +120,9 @@ def _student(teacher: Teacher, env: Env, picture_filter: str | None, fresh: bool
     }
     picture_filter = picture_filter or ("high-pass" if own is None else own.config.picture_filter)
     hardened["fresh"] = fresh or own is None or picture_filter != own.config.picture_filter
+    about: dict[str, Any] = {"hardened": hardened, "environment": noted(record_of(env))}
     if own is not None and not hardened["fresh"]:
-        return DSAC.from_file(replace(own.to_file(), hardened=hardened), device=device)
+        return DSAC.from_file(replace(own.to_file(), **about), device=device)
     if own is not None:
         settings: dict[str, Any] = {**vars(own.config), "picture_filter": picture_filter}
         settings.pop("env")
@@ -132,7 +130,7 @@ def _student(teacher: Teacher, env: Env, picture_filter: str | None, fresh: bool
     else:
         preset, settings = default_preset(pictures=True), {"picture_filter": picture_filter}
         begun = DSAC(env, preset=preset, seed=player.train_seed or 0, **settings)
-    return DSAC.from_file(replace(begun.to_file(), step=player.step or 0, hardened=hardened), device=device)
+    return DSAC.from_file(replace(begun.to_file(), step=player.step or 0, **about), device=device)
 
 
 def _require_memory(count: int, observations: Observations) -> None:

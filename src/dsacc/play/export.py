@@ -5,6 +5,7 @@ a file is written, what it holds and the agent act on the same random observatio
 """
 
 import io
+import json
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from dsacc.dsac import DSAC
 from dsacc.envs import Observations
 from dsacc.envs.filters import FLAT, FLOOR, REACH, window
 from dsacc.envs.pictures import LEVELS, float_pictures
+from dsacc.envs.record import noted
 from dsacc.errors import ModelError, first_line
 from dsacc.play.adapters import OnnxPlayer, OwnPlayer
 from dsacc.play.adapters.base import need
@@ -106,6 +108,8 @@ def _graph(model: DSAC, example: Tensor) -> bytes:
     notes = {"dsacc": __version__, "agent": player.agent, "env": c.env, "step": str(model.step)}
     notes |= {"seed": "" if player.train_seed is None else str(player.train_seed)}
     notes |= {"augmented": " ".join(player.augmented)}
+    if (seen := noted(model.environment)) is not None:
+        notes["environment"] = json.dumps(seen, sort_keys=True)
     onnx.helper.set_model_props(graph, notes)
     try:
         onnx.checker.check_model(graph, full_check=True)

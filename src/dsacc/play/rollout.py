@@ -5,6 +5,7 @@ for its game, its weather and its actions, the same for every agent. So neither 
 nor the order in which they end changes a result.
 """
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
@@ -17,13 +18,15 @@ import numpy as np
 
 from dsacc.analysis.names import PAPER_SHIFTS
 from dsacc.analysis.rows import Row
-from dsacc.envs import Observations, check_actions, checked, env_name, make_env
+from dsacc.envs import EnvSource, Observations, check_actions, checked, env_name
 from dsacc.envs.masks import MaskReader, stacked
 from dsacc.envs.protocol import LimitsTests
+from dsacc.envs.record import record_of
 from dsacc.errors import ConfigError
 from dsacc.play.adapters import Player, as_player
 from dsacc.play.adapters.base import act_among, takes_masks
-from dsacc.play.store import RowStore, Trial
+from dsacc.play.source import check_same, find_source
+from dsacc.play.store import NotKept, RowStore, Trial
 from dsacc.shifts import MODES, Severity, Shift, as_level, exposure, find_kind
 from dsacc.system.progress import Silent, Watcher, watcher
 from dsacc.system.threads import using_threads
@@ -38,7 +41,7 @@ MAX_STEPS = 27_000  # agent steps; a longer episode is cut. Atari has its own li
 
 def evaluate(
     agent: Any,
-    env: str | Callable[[], Env] | None = None,
+    env: EnvSource | None = None,
     *,
     shifts: Sequence[str] | None = None,
     severity: Severity | str | Sequence[Severity | str] = "paper",
@@ -58,12 +61,15 @@ def evaluate(
     - `agent`: a `DSAC`, a Stable-Baselines3 model, a function from a batch of observations to actions or scores, or
       text as on the command line (a run folder, "random", "blind:RUN", "sb3:FILE", "onnx:FILE", "module:function").
       `trust` allows files that can execute code.
-    - `env`: a name or a function that makes one; by default the environment that the agent was trained on.
+    - `env`: a name, an environment, its class, or a function that makes one. By default it is what the agent was
+      trained on: copies of the environment that it learned on, wrappers included, or for a saved agent the one of that
+      name. Where the name makes another environment than it was trained on, this is refused.
     - `shifts`: kinds of shift, "id" for the clean game. By default the paper's four for pictures, and "id" for others.
       `severity` is "paper", 1 to 5, or several of these; `mode` "independent", "frozen" or "falling"; `where` "screen"
       or "observation" (see `Shift`).
     - `policy`: "greedy", "sampled", or both in a list.
-    - `out`: a folder that keeps the rows. Episodes that it holds already are not played again; more are added.
+    - `out`: a folder that keeps the rows. Episodes that it holds already are not played again; more are added. A folder
+      that cannot be written raises `NotKept`, before anything is played where that shows then.
     - `threads`: of torch while it plays.
     - `tick`: called after each episode with the number of episodes that have ended and of steps that were played.
     """
@@ -71,21 +77,23 @@ def evaluate(
         if value < least:
             raise ConfigError(f"{name} must be at least {least}, not {value}")
     player = as_player(agent, env=env, trust=trust)
-    source = env if env is not None else player.env
-    if source is None:
-        raise ConfigError(f"{player.agent} does not say which environment it plays; give --env (in Python: env=)")
+    source = find_source(player, env)
     with ExitStack() as opened:  # closes every environment, whatever happens
 
         def make() -> Env:
-            return opened.enter_context(closing(source() if callable(source) else make_env(source)))
+            made = source.make()
+            return made if source.lent else opened.enter_context(closing(made))
 
         first = make()
+        check_same(player, first, asked_for=env is not None)
         player.check_fits(first)
         trials = list(conditions_of(first, shifts, severity, mode, where, policy))
-        store = RowStore(out, player.fingerprint)
+        store = _store(out, player, first)
         about = (env_name(first), player.agent, player.train_seed, seed, player.step)
         rows = [store.find(Row(*about, **asdict(trial), exposure=_met(player, trial))) for trial in trials]
         todo = [Episode(i, n) for i, row in enumerate(rows) for n in range(len(row.returns), episodes)]
+        if todo:
+            store.check()
         shown = progress_bar and todo
         watch: Watcher = watcher(len(todo), label="episodes", unit="episodes") if shown else Silent()
         opened.callback(watch.close)
@@ -96,11 +104,18 @@ def evaluate(
                 tick(ended, steps)
 
         opened.enter_context(using_threads(threads))
-        for i, returns, lengths in _play(player, make, first, trials, todo, seed, told):
+        failed: NotKept | None = None
+        for i, returns, lengths in _play(player, make, first, trials, todo, seed, told, source.alone):
             row = rows[i]
             rows[i] = replace(row, returns=[*row.returns, *returns], lengths=[*row.lengths, *lengths])
-            store.save(rows[i])
-    return [replace(row, returns=row.returns[:episodes], lengths=row.lengths[:episodes]).to_json() for row in rows]
+            try:
+                store.save(rows[i])
+            except NotKept as error:  # the scores are worth more than the file
+                failed = failed or error
+    found = [replace(row, returns=row.returns[:episodes], lengths=row.lengths[:episodes]).to_json() for row in rows]
+    if failed is not None:
+        raise NotKept(str(failed), found) from failed
+    return found
 
 
 def conditions_of(
@@ -135,6 +150,15 @@ def _met(player: Player, trial: Trial) -> Exposure | None:
     """What an agent that was hardened has met of the shift before; None for other agents, and for the clean game."""
     kinds: tuple[str, ...] = getattr(player, "augmented", ())
     return exposure(trial.shift, kinds) if kinds and trial.shift != "id" else None
+
+
+def _store(out: str | Path | None, player: Player, env: Env) -> RowStore:
+    """Where the rows are kept. What a wrapper or a class without a name was made with is not known, so rows of these
+    are never taken for those of a later call."""
+    record, source = record_of(env), player.fingerprint
+    if source is not None and record["settings"]:
+        source += json.dumps(record["settings"], sort_keys=True)
+    return RowStore(out, source, again=record["id"] is None or bool(record["wrappers"]))
 
 
 def _once(items: Iterable[Any]) -> list[Any]:
@@ -192,8 +216,10 @@ def _play(
     todo: Sequence[Episode],
     seed: int,
     told: Tick,
+    alone: bool = False,
 ) -> Iterator[tuple[int, list[float], list[int]]]:
-    """Plays all episodes. When the last one of a trial has ended, yields its number, its returns and its lengths."""
+    """Plays all episodes, one at a time where the environment must be `alone`. When the last one of a trial has ended,
+    yields its number, its returns and its lengths."""
     spare = [np.random.default_rng(0) for _ in range(BATCH)]  # for padding, whose actions nobody takes
     ended = steps = 0
     unused: list[Env] = [first]
@@ -203,7 +229,7 @@ def _play(
         waiting = [episode for episode in todo if trials[episode.trial].policy == policy][::-1]
         running: list[Game] = []
         while waiting or running:
-            while waiting and len(running) < BATCH:
+            while waiting and len(running) < (1 if alone else BATCH):
                 episode = waiting.pop()
                 base = unused.pop() if unused else make()
                 running.append(Game(base, trials[episode.trial], seed, takes_masks(player)))

@@ -2,14 +2,25 @@
 
 import hashlib
 import json
+import os
 import re
 import warnings
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from dsacc.analysis.rows import Row, parse_rows
+from dsacc.errors import RunError
 from dsacc.system.files import write_atomically
+
+
+class NotKept(RunError):
+    """Rows could not be written. `rows` holds them, as `evaluate` returns them, where they were played all the same."""
+
+    def __init__(self, message: str, rows: list[dict[str, Any]] | None = None) -> None:
+        super().__init__(message)
+        self.rows = rows or []
 
 
 @dataclass(frozen=True)
@@ -29,25 +40,40 @@ class RowStore:
     The name of a file says what was tested. It ends with a hash of `source` and of dsacc's version. `source` tells two
     agents of one name apart, and another version may draw its weather differently. Only a file of exactly that name is
     taken as known. A `source` of None means that nobody can tell whether it is the same agent: its rows are kept, but
-    the episodes are played again.
+    the episodes are played again. So are they with `again`.
     """
 
-    def __init__(self, folder: str | Path | None, source: str | None) -> None:
+    def __init__(self, folder: str | Path | None, source: str | None, again: bool = False) -> None:
         self.folder = None if folder is None else Path(folder) / "evaluations"
-        self.source = source
+        self.source, self.again = source, again
 
     def find(self, row: Row) -> Row:
         """This row with the episodes that are known."""
-        if self.folder is not None and self.source is not None:
+        if self.folder is not None and self.source is not None and not self.again:
             for known in _read(self.folder / self._file_name(row)):
                 if replace(known, returns=row.returns, lengths=row.lengths) == row:
                     return known
         return row
 
+    def check(self) -> None:
+        """Raise NotKept where rows cannot be written. Afterwards the folder is there."""
+        if self.folder is None:
+            return
+        trial = self.folder / f".writable.{os.getpid()}"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            trial.touch()
+            trial.unlink()
+        except OSError as error:
+            raise NotKept(f"{self.folder} cannot be written ({error.strerror or error})") from error
+
     def save(self, row: Row) -> None:
         if self.folder is not None:
             text = json.dumps([row.to_json()], indent=2) + "\n"
-            write_atomically(self.folder / self._file_name(row), text.encode())
+            try:
+                write_atomically(self.folder / self._file_name(row), text.encode())
+            except RunError as error:
+                raise NotKept(str(error)) from error
 
     def _file_name(self, row: Row) -> str:
         """`Breakout-dsac-m-s0-step100000-snow-paper-independent-greedy-seed0-1f09a3c2.json`."""
@@ -75,7 +101,7 @@ def _read(path: Path) -> list[Row]:
     """The rows of a file, if there is one. What is not a row is passed over with a warning."""
     try:
         rows, problems = parse_rows(json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, ValueError, RecursionError) as error:
         rows, problems = [], [str(error)]

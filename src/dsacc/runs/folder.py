@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from dsacc.config import Config
+from dsacc.envs.record import in_words, is_other_game, is_record
 from dsacc.errors import RunError
 from dsacc.runs.checkpoint import Checkpoint, Checkpoints, Entry
 from dsacc.runs.lock import RunLock
 from dsacc.runs.model_file import ModelFile, parse_model, read_model
-from dsacc.system.files import disk_error, read_json, write_atomically
+from dsacc.system.files import disk_error, json_or_empty, read_json, write_atomically
 
 FORMAT = 2  # of the folder; checkpoints and model files have their own
 Found = Literal["new", "restart", "continue", "finished"]
@@ -28,10 +29,19 @@ class RunFolder:
     """The files of one run. The constructor only looks at what is there; nothing is written before `open`.
 
     `hardened` is how a student is made, where the run is one of `harden`: its steps are then updates of the student.
+    `environment` is what it learns on (see `dsacc.envs.record`), where that is known.
     """
 
-    def __init__(self, path: str | Path, config: Config, steps: int, hardened: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        config: Config,
+        steps: int,
+        hardened: Mapping[str, Any] | None = None,
+        environment: Mapping[str, Any] | None = None,
+    ) -> None:
         self.path, self.config, self.steps, self.hardened = Path(path), config, steps, hardened
+        self.environment = environment
         self.checkpoints = Checkpoints(self.path)
         self.checkpoint: Checkpoint | None = None  # where the run continues
         self.found: Found = self._look()
@@ -79,6 +89,11 @@ class RunFolder:
         changes = changes or differences(dataclasses.asdict(Config()) | before, dataclasses.asdict(self.config))
         if changes:
             raise RunError(f"{self.path} contains a run with other settings ({changes}); choose another --out")
+        before = content.get("environment")
+        known = isinstance(before, dict) and is_record(before)
+        if self.environment and before and known and is_other_game(before, self.environment):
+            both = f"{in_words(before)} there, {in_words(self.environment)} here"
+            raise RunError(f"{self.path} contains a run in another environment ({both}); choose another --out")
 
     @property
     def step(self) -> int:
@@ -113,6 +128,7 @@ class RunFolder:
             "run_id": self.config.run_id,
             "agent": self.config.agent,
             "config": dataclasses.asdict(self.config),
+            **({} if self.environment is None else {"environment": dict(self.environment)}),
             **({} if self.hardened is None else {"hardened": dict(self.hardened)}),
             "runtime": dict(runtime),
             "versions": versions(),
@@ -247,7 +263,9 @@ def read_latest(path: str | Path) -> ModelFile:
         raise RunError(f"{path} holds no trained agent yet; `dsacc train` makes one")
     for sentence in checkpoint.passed_over:
         warnings.warn(f"{sentence}; the agent of step {checkpoint.manifest.step:,} is used", stacklevel=3)
-    return parse_model(checkpoint.files["agent.safetensors"], path)
+    model, noted = parse_model(checkpoint.files["agent.safetensors"], path), json_or_empty(path / "config.json")
+    known = model.environment or noted.get("environment")
+    return dataclasses.replace(model, environment=known if is_record(known) else None)
 
 
 def read_saved(path: str | Path) -> ModelFile:

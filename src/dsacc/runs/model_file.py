@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import save as to_bytes
 
 from dsacc.config import Config
+from dsacc.envs.record import is_record
 from dsacc.errors import BadInput, ModelError, RunError
 from dsacc.system.files import read_file, sha256, write_atomically
 from dsacc.system.packing import unpack_arrays
@@ -30,6 +31,7 @@ class ModelFile:
     step: int
     tensors: dict[str, torch.Tensor]
     hardened: dict[str, Any] | None = None  # by what, where it is the student of `harden`
+    environment: dict[str, Any] | None = None  # what it was trained on (dsacc.envs.record), where a name is not enough
 
 
 def with_suffix(path: str | Path) -> Path:
@@ -60,6 +62,7 @@ def model_bytes(model: ModelFile) -> bytes:
         "actions": model.actions,
         "step": model.step,
         **({} if model.hardened is None else {"hardened": model.hardened}),
+        **({} if model.environment is None else {"environment": model.environment}),
         "sha256": "0" * 64,
     }
     tensors = {name: t.detach().cpu().contiguous() for name, t in sorted(model.tensors.items())}
@@ -110,7 +113,10 @@ def parse_model(data: bytes, path: Path) -> ModelFile:
         config = Config(**header["config"])
         tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
         hardened = None if header.get("hardened") is None else _hardening(header["hardened"])
-        return ModelFile(config, dict(header["space"]), int(header["actions"]), int(header["step"]), tensors, hardened)
+        counts, environment = (int(header["actions"]), int(header["step"])), header.get("environment")
+        if environment is not None and not is_record(environment):
+            raise ValueError("it does not say what it was trained on")
+        return ModelFile(config, dict(header["space"]), *counts, tensors, hardened, environment)
     except RunError as error:
         raise ModelError(f"{path} is not a saved dsacc agent, or is damaged ({error})") from error
     except BadInput as error:

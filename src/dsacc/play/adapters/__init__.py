@@ -2,7 +2,6 @@
 
 import re
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,8 @@ from typing import Any
 import gymnasium as gym
 
 from dsacc.dsac import DSAC
-from dsacc.envs import check_actions, make_env
-from dsacc.errors import ConfigError
+from dsacc.envs import EnvSource, check_actions, maker
+from dsacc.errors import ConfigError, ModelError
 from dsacc.play.adapters.base import Player
 from dsacc.play.adapters.function import CallablePlayer, find_function
 from dsacc.play.adapters.onnx_file import OnnxPlayer
@@ -31,16 +30,16 @@ __all__ = [
     "find_player",
 ]
 
-EnvSource = str | Callable[[], gym.Env[Any, Any]] | None
+OTHERS = {".zip": "sb3", ".onnx": "onnx"}  # what files of other libraries end with, and how they are named here
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
-def find_player(spec: str, *, env: EnvSource = None, trust: bool = False, device: str = "cpu") -> Player:
+def find_player(spec: str, *, env: EnvSource | None = None, trust: bool = False, device: str = "cpu") -> Player:
     """A player by name: `random`, `blind:NAME` (another player that sees nothing), `sb3:FILE`, `onnx:FILE`,
     `package.module:function`, or the path of a run folder or saved agent. A path comes before a module of that name.
 
-    `env` is the environment to be played: a name, or a function that makes one. Our own agents know theirs. `trust`
-    allows files that can execute code (`sb3:`).
+    `env` is the environment to be played: itself, its name, its class, or a function that makes one. Our own agents
+    know theirs. `trust` allows files that can execute code (`sb3:`).
     """
     kind, _, rest = spec.partition(":")
     if spec == "random":
@@ -57,13 +56,14 @@ def find_player(spec: str, *, env: EnvSource = None, trust: bool = False, device
     elif FUNCTION.fullmatch(spec) and not Path(spec).exists() and not with_suffix(spec).exists():
         player = find_function(spec)
     else:
+        _require_own(spec)
         player = OwnPlayer(DSAC.load(spec, device=device))
     if env is None and player.env is None:
         raise ConfigError(f"{spec} does not say which environment it plays; give --env (in Python: env=)")
     return player
 
 
-def as_player(source: Any, *, env: EnvSource = None, trust: bool = False, device: str = "cpu") -> Player:
+def as_player(source: Any, *, env: EnvSource | None = None, trust: bool = False, device: str = "cpu") -> Player:
     """A player from what a Python user has: a DSAC, a Stable-Baselines3 model, a function, a player, or a name that
     `find_player` knows."""
     if isinstance(source, (str, Path)):
@@ -88,8 +88,20 @@ def _is_sb3(source: Any) -> bool:
     return module is not None and isinstance(source, module.BaseAlgorithm)
 
 
-def _random(env: EnvSource) -> RandomPlayer:
+def _require_own(spec: str) -> None:
+    """Tell who names a file of another library how that is written here."""
+    path = Path(spec)
+    for file in (path, *(path.with_name(path.name + ending) for ending in OTHERS)):
+        if file.suffix in OTHERS and file.is_file() and not path.is_dir() and not with_suffix(path).exists():
+            kind = OTHERS[file.suffix]
+            what = "a file of Stable-Baselines3" if kind == "sb3" else "an ONNX graph"
+            raise ModelError(f"{file} looks like {what}; write {kind}:{file}")
+
+
+def _random(env: EnvSource | None) -> RandomPlayer:
     if env is None:
         raise ConfigError("random needs an environment to play; give --env (in Python: env=)")
-    with closing(make_env(env) if isinstance(env, str) else env()) as made:
+    if isinstance(env, gym.Env):
+        return RandomPlayer(check_actions(env))
+    with closing(maker(env)()) as made:
         return RandomPlayer(check_actions(made))

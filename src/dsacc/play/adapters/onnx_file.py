@@ -1,6 +1,8 @@
 """A policy as an ONNX graph, whether `dsacc export` wrote it or not. It holds no code, and no custom operators are
 loaded."""
 
+import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 
 from dsacc.envs import check_actions
+from dsacc.envs.record import is_record
 from dsacc.errors import ModelError, first_line
 from dsacc.play.adapters.base import Player, Rngs, actions_from, check_spaces, fingerprint_of, laid_out, need
 from dsacc.system.types import Array
@@ -51,6 +54,7 @@ class OnnxPlayer(Player):
         notes = self._session.get_modelmeta().custom_metadata_map
         notes = notes if "dsacc" in notes else {}  # only `dsacc export` is known to write these
         self.env = notes.get("env")
+        self.environment = _record(notes.get("environment"))
         self.augmented = tuple(notes.get("augmented", "").split())
         self.train_seed, self.step = _whole(notes.get("seed")), _whole(notes.get("step"))
 
@@ -89,6 +93,14 @@ def _open(source: str | Path | bytes, who: str) -> Any:
         return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise ModelError(f"{who} cannot be read as an ONNX graph ({first_line(error)})") from error
+
+
+def _record(text: str | None) -> dict[str, Any] | None:
+    """What `dsacc export` noted about the environment, where a name is not enough."""
+    with suppress(ValueError, RecursionError):
+        content = json.loads(text or "null")
+        return content if is_record(content) else None
+    return None
 
 
 def _whole(text: str | None) -> int | None:

@@ -46,6 +46,8 @@ class OwnPlayer(Player):
     picture_filter = "none"  # what it sees pictures through
     augmented: tuple[str, ...] = ()  # augmentations and shifts under which it was trained
     takes_masks = True
+    lived_in: gym.Env[Any, Any] | None = None  # the environment that it learned on, where that is at hand
+    environment: dict[str, Any] | None = None  # a record of it (dsacc.envs.record), where there is one
 
     def __init__(self, model: Agent) -> None:
         self.model = model
@@ -53,6 +55,7 @@ class OwnPlayer(Player):
         self.step = model.step
         if isinstance(model, DSAC):
             self.fingerprint, self.picture_filter = fingerprint_of(_weights(model)), model.config.picture_filter
+            self.lived_in, self.environment = model.env, model.environment
             within = model.config.augment_pictures
             kinds = () if within == "none" else resolve(within)
             if model.hardened is not None:
@@ -116,6 +119,7 @@ class BlindPlayer(Player):
         self.agent = f"blind {player.agent}"
         self.train_seed, self.step, self.env = player.train_seed, player.step, player.env
         self.augmented: tuple[str, ...] = getattr(player, "augmented", ())
+        self.lived_in, self.environment = getattr(player, "lived_in", None), getattr(player, "environment", None)
         self.fingerprint = player.fingerprint and f"blind {player.fingerprint}"
         self.takes_masks = takes_masks(player)
 

@@ -16,6 +16,8 @@ from dsacc.agent.constraints import with_current_keys
 from dsacc.analysis.names import in_agent_order, split_name, with_label
 from dsacc.analysis.references import game_name
 from dsacc.analysis.rows import Row, final_rows, is_whole, parse_rows
+from dsacc.analysis.variants import Contender, made_with, told_apart
+from dsacc.envs.record import is_record
 from dsacc.errors import RunError
 from dsacc.experiments.status import Standing, read_standings
 from dsacc.play.store import read_rows
@@ -23,7 +25,6 @@ from dsacc.system.files import read_json
 from dsacc.system.text import printable
 from dsacc.views.report.logs import read_numbers, total_seconds
 
-NOT_SETTINGS = ("env", "seed", "constraint", "log_every", "checkpoint_every")  # an agent stays the same without these
 VIDEOS = (".mp4", ".webm", ".gif")
 
 
@@ -48,6 +49,7 @@ class RunData:
     checks: list[Row] = field(default_factory=list)  # all tests whose step is known, also those during training
     source: str = ""  # module:Id-v0, where a module must be imported to make the environment
     hardened: dict[str, Any] = field(default_factory=dict)  # how it was made, where it is a student
+    environment: dict[str, Any] = field(default_factory=dict)  # a record of dsacc.envs.record
     teacher: str = ""  # the run that it is a student of, where a plan says so
     update: int | None = None  # of a student
     updates: int | None = None  # asked for
@@ -186,6 +188,7 @@ def _run(standing: Standing, path: Path, planned: dict[str, Any], notes: list[st
         checks=[row for row in found if row.step is not None and row.agent == title],
         source=printable(planned.get("source") or "", 80),
         hardened=_as_dict(content.get("hardened")),
+        environment=content["environment"] if is_record(content.get("environment")) else {},
         teacher=printable(standing.teacher or ""),
         update=standing.update,
         updates=standing.updates,
@@ -208,20 +211,17 @@ def _named(title: str, rows: list[Row]) -> list[Row]:
 def _told_apart(runs: list[RunData]) -> list[RunData]:
     """Without a plan there are no labels. Runs of one agent in one game with different settings get these settings as a
     part of their name, so that they are not averaged."""
-    differing: dict[str, list[str]] = {}
-    for agent in {run.agent for run in runs}:
-        for game in {run.game for run in runs}:
-            configs = [r.config for r in runs if (r.agent, r.game) == (agent, game) and r.config]
-            names = dict.fromkeys(name for c in configs for name in c if name not in NOT_SETTINGS)
-            found = [n for n in names if len({repr(c.get(n)) for c in configs}) > 1]
-            differing[agent] = list(dict.fromkeys([*differing.get(agent, []), *found]))
 
-    def named(run: RunData) -> RunData:
-        words = [printable(f"{n} {run.config.get(n)}", 60) for n in differing[run.agent]]
-        title = with_label(run.agent, ", ".join(words))
+    def named(run: RunData, title: str) -> RunData:
         return dataclasses.replace(run, agent=title, rows=_named(title, run.rows), checks=_named(title, run.checks))
 
-    return [named(run) for run in runs]
+    def tested(run: RunData) -> Contender:
+        steps = None if run.hardened else run.steps  # of a student, these are updates, which are in its recipe
+        settings = made_with(run.config, run.environment, steps) if run.config else {}
+        return Contender(run.agent, run.game, settings, run.hardened)
+
+    titles = told_apart([tested(run) for run in runs])
+    return [named(run, title) for run, title in zip(runs, titles, strict=True)]
 
 
 def _collected(folder: Path, notes: list[str]) -> list[Row]:

@@ -10,15 +10,17 @@ import gymnasium as gym
 import numpy as np
 
 from dsacc.analysis.names import display_name
-from dsacc.envs import Observations, action_names, checked, env_name, make_env
+from dsacc.envs import EnvSource, Observations, action_names, checked, env_name, make_env
 from dsacc.envs.filters import filtered_picture
 from dsacc.envs.masks import stacked
 from dsacc.envs.pictures import float_pictures
 from dsacc.envs.protocol import HasScreen
+from dsacc.envs.record import noted
 from dsacc.errors import ConfigError, EnvError
 from dsacc.play.adapters import OwnPlayer, Player, as_player
 from dsacc.play.adapters.base import act_among, takes_masks
 from dsacc.play.rollout import BATCH, Episode, Game, conditions_of
+from dsacc.play.source import Source, check_same, find_source
 from dsacc.play.store import Trial
 from dsacc.shifts import Severity, exposure
 from dsacc.shifts.layout import Layout
@@ -53,7 +55,7 @@ class Watched:
 
 def watch(
     agent: Any,
-    env: str | Callable[[], Env] | None = None,
+    env: EnvSource | None = None,
     *,
     out: str | Path,
     shifts: Sequence[str] | None = None,
@@ -82,11 +84,12 @@ def watch(
     if fps is not None and not 1 <= fps <= 120:
         raise ConfigError(f"fps must be 1 to 120, not {fps:g}")
     player, read = reader_of(as_player(agent, env=env, trust=trust))
-    source = env if env is not None else player.env
-    if source is None:
-        raise ConfigError(f"{player.agent} does not say which environment it was trained on; give env")
+    if env is None and not noted(getattr(player, "environment", None)):
+        env = player.env  # by its name it can be made with pictures
+    source = find_source(player, env, together=True)
     make, first = _with_pictures(source)
     with closing(first):
+        check_same(player, first, asked_for=env is not None)
         player.check_fits(first)
         if shifts is None:
             shifts = ("id", "snow") if Observations(first.observation_space).is_image else ("id",)
@@ -94,7 +97,7 @@ def watch(
         if len(trials) > MOST:
             raise ConfigError(f"at most {MOST} conditions fit into a video, not {len(trials)}; choose fewer shifts")
         speed = float(fps or first.metadata.get("render_fps") or FPS)
-        name = source if isinstance(source, str) else player.env or env_name(first)
+        name = source.name or player.env or env_name(first)
         names = action_names(first)
     games = [Game(make(), trial, seed, takes_masks(player)) for trial in trials]
     show = _Show(player, read, games, trials, names, _title(player, name, policy))
@@ -117,20 +120,20 @@ def watch(
     return Watched(path, frames, speed, (width, height), shown, show.scores, show.steps, show.cut)
 
 
-def _with_pictures(source: str | Callable[[], Env]) -> tuple[Callable[[], Env], Env]:
+def _with_pictures(source: Source) -> tuple[Callable[[], Env], Env]:
     """A function that makes environments with pictures, and one of these environments."""
-    make: Callable[[], Env] = (lambda: make_env(source)) if isinstance(source, str) else source
+    make, known = source.make, source.name
     env = make()
     has_pictures = isinstance(env.unwrapped, HasScreen) or Observations(env.observation_space).is_image
     if has_pictures or env.render_mode == "rgb_array":
         return make, env
-    name = source if isinstance(source, str) else env_name(env)
+    name = known or env_name(env)
     env.close()
     if "rgb_array" not in (env.metadata.get("render_modes") or ()):
         raise EnvError(f"{name} gives its agent no pictures and has no render mode rgb_array; it cannot be shown")
-    if not isinstance(source, str):
+    if known is None:
         raise EnvError(f"{name} can only be shown if it is made with render_mode='rgb_array'; make it with that")
-    return (lambda: make_env(source, render_mode="rgb_array")), make_env(source, render_mode="rgb_array")
+    return (lambda: make_env(known, render_mode="rgb_array")), make_env(known, render_mode="rgb_array")
 
 
 def _title(player: Player, env: str, policy: str) -> str:
