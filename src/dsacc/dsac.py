@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from dsacc.agent import Learner
+from dsacc.agent.encoders import import_encoder
 from dsacc.config import Config, default_preset, make_config
 from dsacc.envs import Observations, check_actions, copies, env_name, frame_stack
 from dsacc.envs.spaces import space_from_json, space_to_json
@@ -59,6 +60,7 @@ class DSAC:
         preset = preset or default_preset(observations.is_image)
         settings = {"env": env_name(first), **settings}
         config = make_config(preset, constraint=constraint, seed=seed, **settings)
+        import_encoder(config.encoder)
         self.envs: list[gym.Env[Any, Any]] = [first, *copies(env, config.envs - 1)]
         self._build(config, observations, actions, device)
 

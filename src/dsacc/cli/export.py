@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from dsacc.cli.common import Commands, say
+from dsacc.cli.common import Commands, import_option, say
 
 
 def add(commands: Commands) -> None:
@@ -13,6 +13,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="run folder or saved agent")
     parser.add_argument("--format", choices=["onnx"], default="onnx", help="format of the file (default: onnx)")
     parser.add_argument("--out", type=Path, help="file to write (default: the name of RUN with .onnx, in this folder)")
+    import_option(parser)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -50,7 +50,7 @@ def _add_option(group: Any, f: "Field[Any]") -> None:
     if kind is bool:
         group.add_argument(name, action=argparse.BooleanOptionalAction, default=MISSING, help=text)
     else:
-        metavar = None if choices(f) else kind.__name__
+        metavar = None if choices(f) else "NAME" if kind is str else kind.__name__
         group.add_argument(name, default=MISSING, help=text, type=_reader(f), choices=choices(f), metavar=metavar)
 
 
@@ -112,6 +112,8 @@ def run(args: argparse.Namespace) -> None:
     if found != "finished":
         say(f"done: the agent is in {out}")
     own = f" --env {args.env}" if ":" in args.env else ""  # a run stores the id, not the module that registers it
+    if ":" in config.encoder:
+        own += f" --import {config.encoder.partition(':')[0]}"
     say(f"next: dsacc evaluate {out}{own}")
 
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dsacc import __version__
+from dsacc.config import ENCODERS
 from dsacc.dsac import DSAC
 from dsacc.envs import Observations
 from dsacc.envs.filters import FLAT, FLOOR, REACH, window
@@ -83,7 +84,14 @@ def _graph(model: DSAC, example: Tensor) -> bytes:
         names: dict[str, Any] = {"input_names": ["observation"], "output_names": ["logits"]}
         names["dynamic_axes"] = {"observation": {0: "batch"}, "logits": {0: "batch"}}
         file: Any = buffer  # a file in memory will do
-        torch.onnx.export(_Policy(model), (example,), file, dynamo=False, opset_version=OPSET, **names)
+        try:
+            torch.onnx.export(_Policy(model), (example,), file, dynamo=False, opset_version=OPSET, **names)
+        except Exception as error:
+            if model.config.encoder in ENCODERS:
+                raise
+            raise ModelError(
+                f"torch cannot write the encoder {model.config.encoder!r} as an ONNX graph ({first_line(error)})"
+            ) from error
     graph = onnx.load_model_from_string(buffer.getvalue())
     c = model.config
     player = OwnPlayer(model)

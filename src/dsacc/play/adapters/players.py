@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from dsacc.config import Config
+from dsacc.config import ENCODERS, Config
 from dsacc.dsac import DSAC
 from dsacc.envs import Observations
 from dsacc.errors import ConfigError, ModelError
@@ -68,6 +68,8 @@ def _weights(model: DSAC) -> Iterator[bytes]:
     """Everything that acting may depend on, without the temperature, moments, and networks that only learn."""
     if model.config.picture_filter != "none":
         yield model.config.picture_filter.encode()
+    if model.config.encoder not in ENCODERS:  # what its weights mean depends on the user's code
+        yield model.config.encoder.encode()
     for name, tensor in model.learner.state().items():
         if name.startswith(model.learner.acting()):
             yield name.encode()
