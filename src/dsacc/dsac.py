@@ -57,7 +57,7 @@ class DSAC:
         `efficient` for pictures, `classic` for everything else)."""
         first = _one(env)
         actions, observations = check_actions(first), Observations(first.observation_space)
-        preset = preset or default_preset(observations.is_image)
+        preset = preset or default_preset(observations.spec.has_pictures)
         settings = {"env": env_name(first), **settings}
         config = make_config(preset, constraint=constraint, seed=seed, **settings)
         import_encoder(config.encoder)
@@ -149,7 +149,7 @@ class DSAC:
             raise ModelError("this agent was loaded without an environment; use DSAC.load(path, env=...) to train on")
         if self._trainer is None:
             c, stack = self.config, frame_stack(self.envs[0])
-            _require_memory(c, self.replay_bytes(steps), free_memory(), steps, self.observations.is_image)
+            _require_memory(c, self.replay_bytes(steps), free_memory(), steps, self.observations.spec.has_pictures)
             replay = Replay(
                 c.replay_size,
                 self.observations.spec,
@@ -212,7 +212,7 @@ class DSAC:
             if actions != file.actions or there.spec != observations.spec:
                 raise ModelError(
                     f"the agent in {name} was trained on {file.config.env} with {file.actions} actions and "
-                    f"observations {observations.spec.shape}; this environment has {actions} and {there.spec.shape}"
+                    f"observations {observations.described}; this environment has {actions} and {there.described}"
                 )
         model._build(file.config, observations, file.actions, device)
         model._take(file)

@@ -150,7 +150,7 @@ def test_a_saved_agent_imports_nothing_and_says_what_to_import(module):
     import_encoder("some_nets:tanh")
     DSAC("CartPole-v1", encoder="some_nets:tanh").save("agent")
     del sys.modules["some_nets"]
-    with pytest.raises(ConfigError, match="'some_nets', which is not imported.*--import some_nets on the command line"):
+    with pytest.raises(ConfigError, match=r"'some_nets', which is not imported.*give --import some_nets"):
         DSAC.load("agent")
     assert "some_nets" not in sys.modules
     import_encoder("some_nets:tanh")

@@ -58,7 +58,8 @@ def test_float_pictures_are_taken_as_vectors():
 @pytest.mark.parametrize(
     ("space", "message"),
     [
-        (spaces.Dict({"a": spaces.Discrete(2)}), "Dict are not supported; wrap it with .*FlattenObservation"),
+        (spaces.Dict({"a": spaces.Dict({"b": spaces.Discrete(2)})}), "'a' of a Dict observation is a Dict; make"),
+        (spaces.Dict({"a": spaces.Text(5)}), "Text are not supported; use Box"),
         (spaces.Tuple((spaces.Discrete(2),)), "Tuple are not supported; wrap it"),
         (spaces.Text(5), "Text are not supported; use Box"),
     ],

@@ -82,6 +82,7 @@ def run(args: argparse.Namespace) -> None:
     config = make_config(args.preset or "classic", env=args.env, **given)  # reports mistakes before anything slow
 
     from dsacc.dsac import DSAC
+    from dsacc.envs.spaces import shows_pictures
     from dsacc.runs import RunFolder
     from dsacc.system.memory import free_memory, keep_freed_memory
     from dsacc.system.text import size
@@ -90,7 +91,7 @@ def run(args: argparse.Namespace) -> None:
     model = DSAC(args.env, AGENTS[args.agent], args.preset, device=args.device, **{"seed": config.seed, **given})
     config = model.config
     out = args.out or Path("runs") / config.run_name
-    every = _tests(args, out, model.observations.is_image)
+    every = _tests(args, out, shows_pictures(model.observations.space))
     folder = RunFolder(out, config, args.steps)
     found = folder.found
     if found != "finished":

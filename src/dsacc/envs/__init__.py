@@ -7,7 +7,7 @@ import gymnasium as gym
 
 from dsacc.envs.atari import Atari, display_name, find_game, game_names
 from dsacc.envs.protocol import StacksFrames
-from dsacc.envs.spaces import Observations, action_names, check_actions, check_reward
+from dsacc.envs.spaces import Observations, action_names, batch_size, check_actions, check_reward, stacked
 from dsacc.errors import EnvError
 from dsacc.system.imports import current_folder, import_here
 from dsacc.system.text import nearest
@@ -15,12 +15,14 @@ from dsacc.system.text import nearest
 __all__ = [
     "Observations",
     "action_names",
+    "batch_size",
     "check_actions",
     "check_reward",
     "copies",
     "env_name",
     "frame_stack",
     "make_env",
+    "stacked",
 ]
 
 Env = gym.Env[Any, Any]
@@ -92,6 +94,8 @@ def frame_stack(env: Env) -> int:
     if isinstance(env, gym.wrappers.FrameStackObservation):
         padded_with_the_first = getattr(env, "padding_type", None) == "reset"
         return int(env.stack_size) if padded_with_the_first and Observations(env.observation_space).is_image else 1
+    if isinstance(env.observation_space, gym.spaces.Dict):
+        return 1  # rows of several parts are stored whole
     if env.observation_space.shape != env.unwrapped.observation_space.shape:
         return 1  # a wrapper has changed the window
     base = env.unwrapped

@@ -78,6 +78,8 @@ def harden(
     with closing(make()) as first:
         player.check_fits(first)
         observations, actions = Observations(first.observation_space), check_actions(first)
+        if observations.parts:
+            raise ConfigError(f"{env_name(first)} shows several inputs; hardening is for agents that see one picture")
         if not observations.is_image:
             raise ConfigError(f"{env_name(first)} shows no pictures: augmentations are made for pictures of uint8")
         teacher = Teacher(player, actions, values)

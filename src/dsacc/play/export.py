@@ -52,6 +52,8 @@ def export_onnx(model: DSAC, path: str | Path) -> Exported:
     Refuses to write a graph whose actions differ from the agent's on 1,000 random observations.
     """
     path = Path(path)
+    if model.observations.parts:
+        raise ModelError("an agent that sees several inputs cannot be exported; only one that sees a single one can")
     dtype, shape = _raw_type(model.observations), model.observations.raw_shape
     example = random_observations(model.observations, 2, np.random.default_rng(0))
     data = _graph(model, torch.as_tensor(example, device=model.learner.device).to(dtype))

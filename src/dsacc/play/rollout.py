@@ -17,8 +17,9 @@ import numpy as np
 
 from dsacc.analysis.names import PAPER_SHIFTS
 from dsacc.analysis.rows import Row
-from dsacc.envs import Observations, env_name, make_env
+from dsacc.envs import env_name, make_env, stacked
 from dsacc.envs.protocol import LimitsTests
+from dsacc.envs.spaces import shows_pictures
 from dsacc.errors import ConfigError
 from dsacc.play.adapters import Player, as_player
 from dsacc.play.store import RowStore, Trial
@@ -110,7 +111,7 @@ def conditions_of(
     policy: str | Sequence[str],
 ) -> Iterator[Trial]:
     """Every combination that was asked for, checked before anything is played. "id" has no severity and no mode."""
-    picture = Observations(env.observation_space).is_image
+    picture = shows_pictures(env.observation_space)
     if shifts is None:
         shifts = PAPER_SHIFTS if picture else ("id",)
     severities = [severity] if isinstance(severity, str | int) else list(severity)
@@ -203,7 +204,7 @@ def _play(
             seen = [game.observation for game in running]
             pad = BATCH - len(seen)
             rngs = [game.rng for game in running] + spare[:pad]
-            actions = player.act(np.stack(seen + [seen[0]] * pad), rngs, policy == "greedy")
+            actions = player.act(stacked(seen + [seen[0]] * pad), rngs, policy == "greedy")
             steps += len(running)
             going = []
             for game, action in zip(running, actions, strict=False):

@@ -12,6 +12,7 @@ import torch
 from dsacc.agent import Batch, Learner
 from dsacc.agent.augment import shifted
 from dsacc.agent.constraints import with_current_keys
+from dsacc.agent.parts import with_pictures
 from dsacc.config import Config
 from dsacc.envs import Observations, check_reward
 from dsacc.envs.saving import load_env, save_env, why_not
@@ -142,7 +143,7 @@ class Trainer:
     def learn(self) -> None:
         """One update from a uniform minibatch."""
         sampled = self.replay.sample(self.config.batch_size, self.streams.batches)
-        if self.config.augment_shift and self.observations.is_image:
+        if self.config.augment_shift and self.observations.spec.has_pictures:
             sampled = self._moved(sampled)
         augmented = self._augmented(sampled.observation)
         noise = torch.from_numpy(self.streams.noise.standard_normal(self.learner.noise_shape()))
@@ -159,8 +160,15 @@ class Trainer:
     def _moved(self, batch: Batch[Array]) -> Batch[Array]:
         """The minibatch with its pictures shifted at random, before and after the steps independently."""
         pixels, rng = self.config.augment_shift, self.streams.augmentation
-        first = shifted(batch.observation, pixels, rng)
-        return replace(batch, observation=first, next_observation=shifted(batch.next_observation, pixels, rng))
+
+        def moved(observations: Array) -> Array:
+            spec = self.observations.spec
+            if spec.kind == "dict":
+                return with_pictures(observations, spec, lambda pictures: shifted(pictures, pixels, rng))
+            return shifted(observations, pixels, rng)
+
+        first = moved(batch.observation)
+        return replace(batch, observation=first, next_observation=moved(batch.next_observation))
 
     def row(self) -> Row:
         """What metrics.jsonl says about the steps since the last row. No wall-clock value: rows compare bit for bit."""

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from dsacc.envs import Env, Observations, make_env
+from dsacc.envs import Env, make_env
 from dsacc.envs.filters import FILTERS, filtered_picture
 from dsacc.envs.protocol import HasScreen
+from dsacc.envs.spaces import picture_part, shows_pictures
 from dsacc.errors import ConfigError
 from dsacc.shifts import MODES, Shift, as_level, find_kind
 from dsacc.shifts.layout import Layout
@@ -65,7 +66,7 @@ def preview(
     columns = [(find_kind(shift).name, as_level(severity) or "paper") for shift in shifts for severity in severities]
     for name in envs:
         with closing(make_env(name)) as env:
-            if not Observations(env.observation_space).is_image:
+            if not shows_pictures(env.observation_space):
                 needs = "a preview needs an environment that does"
                 raise ConfigError(f"{name} gives its agent no pictures of uint8; {needs}")
     frames, rows = STRIP if modes else 1, []
@@ -84,12 +85,14 @@ def preview(
 def _play(env: Env, seed: int, steps: int, frames: int, picture_filter: str = "none") -> _Cell:
     """The last `frames` frames of `steps` random steps. The seed fixes the game and the actions."""
     on_screen = isinstance(env.unwrapped, HasScreen)
-    layout = Layout(tuple(env.observation_space.shape or ()))
+    space: Any = env.observation_space
+    key = picture_part(space)  # of the picture in a Dict
+    layout = Layout(tuple((space if key is None else space[key]).shape or ()))
     colour: deque[Array] = deque(maxlen=frames)
     agent: deque[Array] = deque(maxlen=frames)
 
     def look(observation: Any) -> None:
-        newest = layout.split(observation)[-1]
+        newest = layout.split(observation if key is None else observation[key])[-1]
         shape = (*newest.shape[:2], 3)
         agent.append(np.broadcast_to(filtered_picture(newest, picture_filter), shape))
         screen: Any = env.render() if on_screen else np.broadcast_to(newest, shape)

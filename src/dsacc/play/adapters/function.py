@@ -31,7 +31,7 @@ class CallablePlayer(Player):
         self._actions = check_actions(env)
 
     def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
-        return actions_from(self.answer(observations), len(observations), self._actions, self.agent, rngs, greedy)
+        return actions_from(self.answer(observations), len(rngs), self._actions, self.agent, rngs, greedy)
 
     def answer(self, observations: Array) -> Any:
         """What the function returns for raw observations [B, ...]."""

@@ -54,10 +54,10 @@ class OwnPlayer(Player):
             return
         check_action_count(f"the agent trained on {self.env}", self.model.learner.actions, env)
         seen, there = self.model.observations, Observations(env.observation_space)
-        if (seen.raw_shape, seen.spec) != (there.raw_shape, there.spec):
+        if (seen.described, seen.spec) != (there.described, there.spec):
             raise ModelError(
-                f"the agent trained on {self.env} sees observations of shape {seen.raw_shape or 'a number'} "
-                f"({seen.spec.kind}); this environment shows {there.raw_shape or 'a number'} ({there.spec.kind})"
+                f"the agent trained on {self.env} sees observations of shape {seen.described} "
+                f"({seen.spec.kind}); this environment shows {there.described} ({there.spec.kind})"
             )
 
     def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
@@ -108,14 +108,16 @@ class BlindPlayer(Player):
 
     def check_fits(self, env: gym.Env[Any, Any]) -> None:
         space = env.observation_space
-        starts = np.asarray(space.start) if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)) else np.zeros(1)
-        if (starts > 0).any():
-            raise ModelError("a blind player is shown zeros, but observations of this environment start above 0")
+        for part in space.values() if isinstance(space, spaces.Dict) else [space]:
+            if isinstance(part, (spaces.Discrete, spaces.MultiDiscrete)) and (np.asarray(part.start) > 0).any():
+                raise ModelError("a blind player is shown zeros, but observations of this environment start above 0")
         self.player.check_fits(env)
 
     def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
         return self.player.act(self.shown(observations), rngs, greedy)
 
-    def shown(self, observations: Array) -> Array:
+    def shown(self, observations: Any) -> Any:
         """What it is shown instead of these observations."""
+        if isinstance(observations, dict):
+            return {name: self.shown(part) for name, part in observations.items()}
         return np.full_like(observations, GREY if observations.dtype == np.uint8 else 0)

@@ -10,9 +10,10 @@ import gymnasium as gym
 import numpy as np
 
 from dsacc.analysis.names import display_name
-from dsacc.envs import Observations, action_names, env_name, make_env
+from dsacc.envs import Observations, action_names, env_name, make_env, stacked
 from dsacc.envs.filters import filtered_picture
 from dsacc.envs.protocol import HasScreen
+from dsacc.envs.spaces import picture_part, shows_pictures
 from dsacc.errors import ConfigError, EnvError
 from dsacc.play.adapters import OwnPlayer, Player, as_player
 from dsacc.play.rollout import BATCH, Episode, Game, conditions_of
@@ -86,7 +87,7 @@ def watch(
     with closing(first):
         player.check_fits(first)
         if shifts is None:
-            shifts = ("id", "snow") if Observations(first.observation_space).is_image else ("id",)
+            shifts = ("id", "snow") if shows_pictures(first.observation_space) else ("id",)
         trials = list(conditions_of(first, shifts, severity, mode, where, policy))
         if len(trials) > MOST:
             raise ConfigError(f"at most {MOST} conditions fit into a video, not {len(trials)}; choose fewer shifts")
@@ -118,7 +119,7 @@ def _with_pictures(source: str | Callable[[], Env]) -> tuple[Callable[[], Env], 
     """A function that makes environments with pictures, and one of these environments."""
     make: Callable[[], Env] = (lambda: make_env(source)) if isinstance(source, str) else source
     env = make()
-    has_pictures = isinstance(env.unwrapped, HasScreen) or Observations(env.observation_space).is_image
+    has_pictures = isinstance(env.unwrapped, HasScreen) or shows_pictures(env.observation_space)
     if has_pictures or env.render_mode == "rgb_array":
         return make, env
     name = source if isinstance(source, str) else env_name(env)
@@ -194,8 +195,8 @@ class _Show:
         pad = BATCH - len(seen)
         rngs = [self.games[i].rng for i in running] + [np.random.default_rng(0) for _ in range(pad)]
         greedy = self.trials[0].policy == "greedy"
-        actions = self.player.act(np.stack(seen + [seen[0]] * pad), rngs, greedy)[: len(seen)]
-        return actions, self.read(np.stack(seen))
+        actions = self.player.act(stacked(seen + [seen[0]] * pad), rngs, greedy)[: len(seen)]
+        return actions, self.read(stacked(seen))
 
     def _moment(self, i: int, readout: Readout, action: int | None, ending: str = "") -> Moment:
         game = self.games[i]
@@ -211,8 +212,11 @@ class _Show:
 
 def _photograph(env: Env, observation: Any, picture_filter: str) -> tuple[Array, Array | None]:
     """The shifted picture in colour, and the newest picture that the agent sees, if that is a different one."""
-    image = Observations(env.observation_space).is_image
-    newest = Layout(tuple(env.observation_space.shape or ())).split(observation)[-1] if image else None
+    space: Any = env.observation_space
+    if (key := picture_part(space)) is not None:
+        space, observation = space[key], observation[key]
+    image = Observations(space).is_image
+    newest = Layout(tuple(space.shape or ())).split(observation)[-1] if image else None
     seen = None if newest is None else filtered_picture(newest, picture_filter)
     if newest is not None and not isinstance(env.unwrapped, HasScreen):
         return newest, None if picture_filter == "none" else seen
