@@ -9,11 +9,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
+from gymnasium import spaces
 
 from dsacc.agent import Learner
 from dsacc.agent.encoders import import_encoder
 from dsacc.config import Config, default_preset, make_config
 from dsacc.envs import Observations, check_actions, copies, env_name, frame_stack
+from dsacc.envs.actions import count_actions, counted, to_env
 from dsacc.envs.spaces import space_from_json, space_to_json
 from dsacc.errors import ConfigError, ModelError
 from dsacc.replay import Replay, memory_needed
@@ -56,27 +58,35 @@ class DSAC:
         "variance" or "both"; `settings` are the fields of `dsacc.config.Config`, laid over the preset (by default
         `efficient` for pictures, `classic` for everything else)."""
         first = _one(env)
-        actions, observations = check_actions(first), Observations(first.observation_space)
+        check_actions(first)
+        observations = Observations(first.observation_space)
         preset = preset or default_preset(observations.spec.has_pictures)
         settings = {"env": env_name(first), **settings}
         config = make_config(preset, constraint=constraint, seed=seed, **settings)
         import_encoder(config.encoder)
         self.envs: list[gym.Env[Any, Any]] = [first, *copies(env, config.envs - 1)]
-        self._build(config, observations, actions, device)
+        self._build(config, observations, first.action_space, device)
 
     @property
     def env(self) -> gym.Env[Any, Any] | None:
         """The environment it learns on (the first, where there are several); None where it was loaded without one."""
         return self.envs[0] if self.envs else None
 
-    def _build(self, config: Config, observations: Observations, actions: int, device: str) -> None:
+    def _build(self, config: Config, observations: Observations, actions: spaces.Space[Any], device: str) -> None:
         self.config = config
+        self._action_space = actions
         self.observations = Observations(observations.space, config.picture_filter)
         self.streams = Streams.from_seed(config.seed, config.envs)
-        self.learner = Learner(config, observations.spec, actions, self.streams.weights, _device(device))
+        count = count_actions(actions)
+        self.learner = Learner(config, observations.spec, count, self.streams.weights, _device(device))
         self.hardened: dict[str, Any] | None = None  # how, where it is the student of `dsacc.harden`
         self._trainer: Trainer | None = None
         self._loaded_step = 0
+
+    @property
+    def actions_in_words(self) -> str:
+        """How many actions it chooses from: "6", or "2 x 3" where an action has several choices."""
+        return counted(self._action_space)
 
     @property
     def step(self) -> int:
@@ -178,7 +188,8 @@ class DSAC:
             actions = logits.argmax(axis=1)
         else:
             actions = sample_actions(logits, self.streams.actions)
-        return (actions[0] if self.observations.is_single(observation) else actions), None
+        chosen = actions[0] if self.observations.is_single(observation) else actions
+        return to_env(self._action_space, chosen), None
 
     def logits(self, observation: Any) -> np.ndarray[Any, Any]:
         """The policy's logits, [B, A] in float64, also for a single observation."""
@@ -206,15 +217,15 @@ class DSAC:
         """The agent that a file describes, as `load` does for a path. `name` stands for it in messages."""
         model = cls.__new__(cls)
         model.envs = [] if env is None else [_one(env), *copies(env, file.config.envs - 1)]
-        observations = Observations(space_from_json(file.space))
+        observations, choices = Observations(space_from_json(file.space)), _actions(file)
         if model.envs:
-            actions, there = check_actions(model.envs[0]), Observations(model.envs[0].observation_space)
-            if actions != file.actions or there.spec != observations.spec:
+            actions, there = counted(model.envs[0].action_space), Observations(model.envs[0].observation_space)
+            if actions != counted(choices) or there.spec != observations.spec:
                 raise ModelError(
-                    f"the agent in {name} was trained on {file.config.env} with {file.actions} actions and "
+                    f"the agent in {name} was trained on {file.config.env} with {counted(choices)} actions and "
                     f"observations {observations.described}; this environment has {actions} and {there.described}"
                 )
-        model._build(file.config, observations, file.actions, device)
+        model._build(file.config, observations, choices, device)
         model._take(file)
         return model
 
@@ -228,7 +239,10 @@ class DSAC:
     def to_file(self) -> ModelFile:
         """Everything that `save` writes."""
         space = space_to_json(self.observations.space)
-        return ModelFile(self.config, space, self.learner.actions, self.step, self.learner.state(), self.hardened)
+        plain = isinstance(self._action_space, spaces.Discrete)
+        choices = None if plain else space_to_json(self._action_space)
+        learned = self.learner.actions, self.step, self.learner.state()
+        return ModelFile(self.config, space, *learned, self.hardened, choices)
 
     def __repr__(self) -> str:
         return f"DSAC({self.config.env!r}, agent={self.config.agent!r}, seed={self.config.seed}, step={self.step})"
@@ -261,6 +275,14 @@ class _AlphaWarning:
                 "the target entropy may be out of reach; try a lower target_entropy_ratio",
                 stacklevel=2,
             )
+
+
+def _actions(file: ModelFile) -> spaces.Space[Any]:
+    """The action space of a saved agent."""
+    space = spaces.Discrete(file.actions) if file.action_space is None else space_from_json(file.action_space)
+    if count_actions(space) != file.actions:
+        raise ModelError(f"the saved agent has {file.actions} actions, but says that these are of {space}")
+    return space
 
 
 def _one(env: EnvSource) -> gym.Env[Any, Any]:

@@ -26,6 +26,8 @@ def run(args: argparse.Namespace) -> None:
     c = model.config
     say(f"wrote {made.path} ({size(made.bytes)}): {c.agent} on {c.env}, seed {c.seed}, step {model.step:,}")
     say(f"input: observation, {made.observation}, as {c.env} gives it; output: logits, float32 [batch, {made.actions}]")
+    if str(made.actions) != model.actions_in_words:
+        say(f"an action is one of {model.actions_in_words} choices: numpy.unravel_index gives them from its number")
     ties = f"; on {made.ties}, rounding decides between two best actions" if made.ties else ""
     say(f"it chooses the agent's action on {COMPARED - made.ties:,} of {COMPARED:,} random observations{ties}")
     say(f"next: dsacc evaluate onnx:{made.path}")

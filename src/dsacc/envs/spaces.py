@@ -9,6 +9,7 @@ from gymnasium import spaces
 
 from dsacc.agent.observation import ObservationSpec
 from dsacc.agent.parts import dict_spec, packed
+from dsacc.envs.actions import combinations, count_actions
 from dsacc.envs.filters import filtered
 from dsacc.errors import BadInput, EnvError, ModelError
 from dsacc.system.types import Array
@@ -181,15 +182,8 @@ def _indices(x: Array, counts: tuple[int, ...]) -> Array:
 
 
 def check_actions(env: gym.Env[Any, Any]) -> int:
-    """The number of actions. Refuses anything but Discrete actions that start at 0."""
-    space = env.action_space
-    if not isinstance(space, spaces.Discrete):
-        raise EnvError(
-            f"actions of type {type(space).__name__} are not supported: a discrete agent needs Discrete actions"
-        )
-    if space.start != 0:
-        raise EnvError(f"actions start at {space.start}; they must start at 0")
-    return int(space.n)
+    """The number of actions: of Discrete ones, or of all combinations of several choices. Refuses anything else."""
+    return count_actions(env.action_space)
 
 
 def action_names(env: gym.Env[Any, Any]) -> list[str]:
@@ -197,7 +191,7 @@ def action_names(env: gym.Env[Any, Any]) -> list[str]:
     meanings = getattr(env.unwrapped, "get_action_meanings", None)
     names = [str(name) for name in meanings()] if callable(meanings) else []
     count = check_actions(env)
-    return names if len(names) == count else [str(number) for number in range(count)]
+    return names if len(names) == count else combinations(env.action_space)
 
 
 def check_reward(reward: Any, step: int) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from dsacc.envs.actions import to_env
 from dsacc.play.adapters.base import Rngs
 from dsacc.play.rollout import longest_episode
 from dsacc.system.types import Array
@@ -43,7 +44,7 @@ def collect(act: Act, make: Callable[[], Env], count: int, seed: np.random.SeedS
             batch = np.stack(seen)
             actions = [*act(batch[:half], own[:half], True), *act(batch[half:], own[half:], False)]
             for e, (env, action) in enumerate(zip(envs, actions, strict=True)):
-                seen[e], _, terminated, truncated, _ = env.step(int(action))
+                seen[e], _, terminated, truncated, _ = env.step(to_env(env.action_space, int(action)))
                 lengths[e] += 1
                 if terminated or truncated or lengths[e] >= limit:
                     seen[e], lengths[e] = _begin(env, own[e]), 0

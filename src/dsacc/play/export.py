@@ -100,6 +100,8 @@ def _graph(model: DSAC, example: Tensor) -> bytes:
     notes = {"dsacc": __version__, "agent": player.agent, "env": c.env, "step": str(model.step)}
     notes |= {"seed": "" if player.train_seed is None else str(player.train_seed)}
     notes |= {"augmented": " ".join(player.augmented)}
+    if " x " in model.actions_in_words:  # logit i is the combination numpy.unravel_index(i, sizes)
+        notes |= {"action_sizes": model.actions_in_words}
     onnx.helper.set_model_props(graph, notes)
     try:
         onnx.checker.check_model(graph, full_check=True)

@@ -18,6 +18,7 @@ import numpy as np
 from dsacc.analysis.names import PAPER_SHIFTS
 from dsacc.analysis.rows import Row
 from dsacc.envs import env_name, make_env, stacked
+from dsacc.envs.actions import to_env
 from dsacc.envs.protocol import LimitsTests
 from dsacc.envs.spaces import shows_pictures
 from dsacc.errors import ConfigError
@@ -172,7 +173,7 @@ class Game:
         self.observation, _ = self.env.reset(seed=int(game.generate_state(1)[0]))
 
     def step(self, action: int) -> bool:
-        self.observation, reward, terminated, truncated, _ = self.env.step(action)
+        self.observation, reward, terminated, truncated, _ = self.env.step(to_env(self.env.action_space, action))
         self.score += float(reward)
         self.length += 1
         return terminated or truncated or self.length >= self.limit

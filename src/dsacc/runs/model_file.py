@@ -26,6 +26,7 @@ class ModelFile:
     step: int
     tensors: dict[str, torch.Tensor]
     hardened: dict[str, Any] | None = None  # by what, where it is the student of `harden`
+    action_space: dict[str, Any] | None = None  # as JSON data, where an action has several choices
 
 
 def with_suffix(path: str | Path) -> Path:
@@ -50,6 +51,7 @@ def model_bytes(model: ModelFile) -> bytes:
         "actions": model.actions,
         "step": model.step,
         **({} if model.hardened is None else {"hardened": model.hardened}),
+        **({} if model.action_space is None else {"action_space": model.action_space}),
     }
     tensors = {name: t.detach().cpu().contiguous() for name, t in sorted(model.tensors.items())}
     return bytes(to_bytes(tensors, {"dsacc": json.dumps(header, sort_keys=True)}))
@@ -84,7 +86,9 @@ def parse_model(data: bytes, path: Path) -> ModelFile:
         config = Config(**header["config"])
         tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
         hardened = None if header.get("hardened") is None else _hardening(header["hardened"])
-        return ModelFile(config, dict(header["space"]), int(header["actions"]), int(header["step"]), tensors, hardened)
+        choices = None if header.get("action_space") is None else dict(header["action_space"])
+        numbers = int(header["actions"]), int(header["step"])
+        return ModelFile(config, dict(header["space"]), *numbers, tensors, hardened, choices)
     except RunError as error:
         raise ModelError(f"{path} is not a saved dsacc agent, or is damaged ({error})") from error
     except BadInput as error:

@@ -15,6 +15,7 @@ from dsacc.agent.constraints import with_current_keys
 from dsacc.agent.parts import with_pictures
 from dsacc.config import Config
 from dsacc.envs import Observations, check_reward
+from dsacc.envs.actions import to_env
 from dsacc.envs.saving import load_env, save_env, why_not
 from dsacc.errors import ConfigError
 from dsacc.replay import Replay
@@ -106,7 +107,7 @@ class Trainer:
             self._collect_one(e, int(action), float(entropy))
 
     def _collect_one(self, e: int, action: int, entropy: float) -> None:
-        observation, reward, terminated, truncated, info = self.envs[e].step(action)
+        observation, reward, terminated, truncated, info = self.envs[e].step(to_env(self.envs[e].action_space, action))
         self.step += 1
         reward = check_reward(reward, self.step)
         learned = float(np.sign(reward)) if self.config.clip_rewards else reward

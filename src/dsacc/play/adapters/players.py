@@ -52,7 +52,7 @@ class OwnPlayer(Player):
     def check_fits(self, env: gym.Env[Any, Any]) -> None:
         if not isinstance(self.model, DSAC):
             return
-        check_action_count(f"the agent trained on {self.env}", self.model.learner.actions, env)
+        check_action_count(f"the agent trained on {self.env}", self.model.actions_in_words, env)
         seen, there = self.model.observations, Observations(env.observation_space)
         if (seen.described, seen.spec) != (there.described, there.spec):
             raise ModelError(

@@ -12,6 +12,7 @@ import numpy as np
 from dsacc.agent.constraints import constraints_of, noise_shape
 from dsacc.dsac import DSAC
 from dsacc.envs import action_names, make_env
+from dsacc.envs.actions import to_env
 from dsacc.errors import ConfigError
 from dsacc.play.adapters.base import choose
 from dsacc.system.types import Array
@@ -150,7 +151,7 @@ def _play(model: DSAC, env: gym.Env[Any, Any], steps: int, seed: int, rng: np.ra
         for _ in range(steps):
             seen.append(np.array(observation))
             (action,) = choose(model.logits(observation), [rng], greedy=False)
-            observation, _, terminated, truncated, _ = env.step(int(action))
+            observation, _, terminated, truncated, _ = env.step(to_env(env.action_space, int(action)))
             if terminated or truncated:
                 observation, _ = env.reset()
         return np.stack(seen)
