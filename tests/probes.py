@@ -166,8 +166,8 @@ class Spoiled(Probe):
 
 
 class CameraAndCompass(gym.Env[Any, Any]):
-    """One step. The picture is dark or bright, the compass points to 0 to 3; right is action 1 where exactly one of
-    bright and an odd compass holds, else action 0. Neither part alone says anything about the reward."""
+    """One step. The picture is dark or has a bright patch, and the compass points to 1 to 4. Action 1 is right where
+    exactly one holds, a patch or an even compass; else action 0. Neither part alone says anything of the reward."""
 
     def __init__(self, steps: int = 1) -> None:
         parts = {"compass": spaces.Discrete(4, start=1), "speed": spaces.Box(-5, 5, (2,), np.float32)}
@@ -191,7 +191,8 @@ class CameraAndCompass(gym.Env[Any, Any]):
 
     @staticmethod
     def look(bright: int, compass: int) -> dict[str, Any]:
-        camera = np.full((20, 17, 3), 30 + 200 * bright, np.uint8)
+        camera = np.full((20, 17, 3), 10, np.uint8)
+        camera[6:10, 5:9] += np.uint8(200 * bright)
         return {"camera": camera, "compass": np.int64(compass + 1), "speed": np.array([0.25, -compass], np.float32)}
 
     def state(self):

@@ -194,3 +194,23 @@ def test_an_encoder_of_ones_own_is_exported_where_torch_can(tmp_path):
     with pytest.raises(ModelError, match="torch cannot write the encoder 'svd' as an ONNX graph"):
         export_onnx(DSAC("CartPole-v1", encoder="svd"), tmp_path / "other.onnx")
     assert not Path(tmp_path / "other.onnx").exists()
+
+
+def test_the_command_line_imports_what_the_user_names(module, capsys):
+    from dsacc.cli import main
+
+    DSAC("CartPole-v1", encoder="some_nets:tanh").save("agent")
+    del sys.modules["some_nets"]
+    asked = ["evaluate", "agent", "--episodes", "1", "--format", "json"]
+    assert main(asked) == 2
+    assert "which is not imported" in capsys.readouterr().err
+    assert main([*asked, "--import", "some_nets"]) == 0
+    assert main([*asked, "--import", "no_such_nets"]) == 2
+    assert "there is no module 'no_such_nets'" in capsys.readouterr().err
+
+
+def test_a_features_extractor_of_stable_baselines3_fits_as_it_is():
+    layers = pytest.importorskip("stable_baselines3.common.torch_layers")
+    register_encoder("sb3", lambda space, config: layers.NatureCNN(space, 24, normalized_image=True))
+    model = DSAC("dsacc/Catch-v0", encoder="sb3", preset="classic")
+    assert model.learner.actor.head.in_features == 24

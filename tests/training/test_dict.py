@@ -15,6 +15,7 @@ from dsacc.agent.encoders import _BUILDS, register_encoder
 from dsacc.config import OWN_ENCODERS
 from dsacc.envs import Observations, stacked
 from dsacc.errors import ConfigError, EnvError, ModelError
+from dsacc.play.export import export_onnx
 
 TINY = {"random_steps": 20, "batch_size": 8, "hidden": 8, "encoder": "mlp", "preset": "classic", "replay_size": 100}
 ALL = [(bright, compass) for bright in (0, 1) for compass in range(4)]
@@ -110,7 +111,7 @@ def test_any_agent_is_tested_on_several_inputs(agent):
     model = DSAC(CameraAndCompass(), **TINY)
 
     def right(seen):
-        return (seen["camera"][:, 0, 0, 0] > 128).astype(int) ^ (seen["compass"] - 1) % 2
+        return (seen["camera"][:, 7, 7, 0] > 128).astype(int) ^ (seen["compass"] - 1) % 2
 
     player = {"ours": model, "random": "random", "function": right}.get(agent)
     if agent == "blind":
@@ -130,8 +131,10 @@ def test_what_several_inputs_do_not_allow_is_said_in_a_sentence(tmp_path):
     model = DSAC(CameraAndCompass(), **TINY)
     with pytest.raises(ConfigError, match="shows several inputs; hardening is for agents that see one picture"):
         harden(model, CameraAndCompass, updates=100)
+    with pytest.raises(ModelError, match="sees several inputs cannot be exported"):
+        export_onnx(model, tmp_path / "policy.onnx")
     with pytest.raises(ConfigError, match=r"augment_pictures generic needs pictures.*shows several inputs"):
-        DSAC(CameraAndCompass(), **TINY, augment_pictures="generic")
+        DSAC(CameraAndCompass(), **TINY, augment_pictures="generic", augmented_states=4)
 
 
 def test_an_encoder_of_ones_own_gets_a_dict_of_tensors():
@@ -156,5 +159,7 @@ def test_an_encoder_of_ones_own_gets_a_dict_of_tensors():
 def test_a_filter_applies_to_pictures_in_a_dict():
     look = CameraAndCompass.look(1, 0)
     plain, filtered = (Observations(CameraAndCompass().observation_space, f) for f in ("none", "high-pass"))
-    assert (filtered.encode(look)[0, : 20 * 17 * 3] == 128).all()
+    picture = filtered.encode(look)[0, : 20 * 17 * 3]
+    assert (picture[:17] == 128).all()
+    assert picture.max() == 255
     assert np.array_equal(filtered.encode(look)[0, 20 * 17 * 3 :], plain.encode(look)[0, 20 * 17 * 3 :])

@@ -30,6 +30,7 @@ from dsacc.views.watch.readout import Reader, Readout, reader_of
 Env = gym.Env[Any, Any]
 
 MOST = 4  # conditions in one video
+MOST_ACTIONS = 64  # a line each
 MAX_STEPS = 1_000  # agent steps shown per game
 HOLD = 1.0  # seconds for which the last picture of a game stays
 FPS = 15.0  # if the environment does not say
@@ -94,6 +95,8 @@ def watch(
         speed = float(fps or first.metadata.get("render_fps") or FPS)
         name = source if isinstance(source, str) else player.env or env_name(first)
         names = action_names(first)
+        if len(names) > MOST_ACTIONS:
+            raise ConfigError(f"a video has room for {MOST_ACTIONS} actions; {env_name(first)} has {len(names):,}")
     games = [Game(make(), trial, seed) for trial in trials]
     show = _Show(player, read, games, trials, names, _title(player, name, policy))
     most = episodes * max_steps
