@@ -5,7 +5,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from dsacc.envs import check_actions
+from dsacc.envs import batch_size, check_actions
 from dsacc.envs.actions import from_env
 from dsacc.errors import ConfigError, DsaccError, ModelError, first_line
 from dsacc.play.adapters.base import Player, Rngs, actions_from
@@ -33,10 +33,10 @@ class CallablePlayer(Player):
         self._actions, self._space = check_actions(env), env.action_space
 
     def act(self, observations: Array, rngs: Rngs, greedy: bool) -> Array:
-        answer = self.answer(observations)
+        answer, count = self.answer(observations), batch_size(observations)
         if self._space is not None:  # actions of several choices may come as the environment takes them
-            answer = from_env(self._space, answer, len(rngs))
-        return actions_from(answer, len(rngs), self._actions, self.agent, rngs, greedy)
+            answer = from_env(self._space, answer, count)
+        return actions_from(answer, count, self._actions, self.agent, rngs, greedy)
 
     def answer(self, observations: Array) -> Any:
         """What the function returns for raw observations [B, ...]."""
