@@ -34,6 +34,7 @@ ALL = "*"  # the module's __all__, or what it defines without an underscore
 MODULES: dict[str, str] = {
     "dsacc": ALL,
     "dsacc.config": "Config make_config agent_name",
+    "dsacc.agent": "register_encoder",
     "dsacc.envs.protocol": ALL,
     "dsacc.envs.atari": "Atari",
     "dsacc.envs.catch": "Catch",

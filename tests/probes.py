@@ -217,6 +217,45 @@ class Spoiled(Probe):
         return observation, self.bad_reward if spoil and self.bad_reward is not None else 1.0, False, False, {}
 
 
+class CameraAndCompass(gym.Env[Any, Any]):
+    """One step. The picture is dark or has a bright patch, and the compass points to 1 to 4. Action 1 is right where
+    exactly one holds, a patch or an even compass; else action 0. Neither part alone says anything of the reward."""
+
+    def __init__(self, steps: int = 1) -> None:
+        parts = {"compass": spaces.Discrete(4, start=1), "speed": spaces.Box(-5, 5, (2,), np.float32)}
+        self.observation_space = spaces.Dict({"camera": spaces.Box(0, 255, (20, 17, 3), np.uint8), **parts})
+        self.action_space = spaces.Discrete(2)
+        self.steps, self.bright, self.compass, self.age = steps, 0, 0, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.age = 0
+        return self._draw(), {}
+
+    def step(self, action):
+        reward = float(action == (self.bright ^ self.compass % 2))
+        self.age += 1
+        return self._draw(), reward, self.age == self.steps, False, {}
+
+    def _draw(self):
+        self.bright, self.compass = int(self.np_random.integers(2)), int(self.np_random.integers(4))
+        return self.look(self.bright, self.compass)
+
+    @staticmethod
+    def look(bright: int, compass: int) -> dict[str, Any]:
+        camera = np.full((20, 17, 3), 10, np.uint8)
+        camera[6:10, 5:9] += np.uint8(200 * bright)
+        return {"camera": camera, "compass": np.int64(compass + 1), "speed": np.array([0.25, -compass], np.float32)}
+
+    def state(self):
+        names = ("bright", "compass", "age")
+        return {"rng": self.np_random.bit_generator.state, **{name: getattr(self, name) for name in names}}
+
+    def load_state(self, state):
+        self.np_random.bit_generator.state = state["rng"]
+        self.bright, self.compass, self.age = state["bright"], state["compass"], state["age"]
+
+
 class Broken(ForeverOne):
     """Fine for 30 steps, then raises an error that is not ours."""
 

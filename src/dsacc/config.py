@@ -9,6 +9,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import re
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, Literal, get_args, get_origin
@@ -19,6 +20,10 @@ from dsacc.system.text import nearest
 
 ConstraintSetting = Literal["mean", "variance", "both"]
 AGENTS: dict[str, ConstraintSetting | None] = {"dsac": None, "dsac-m": "mean", "dsac-v": "variance", "dsac-mv": "both"}
+
+ENCODERS = ("auto", "nature", "compact", "small", "mlp")
+OWN_ENCODERS: set[str] = set()  # names that `dsacc.agent.register_encoder` has added
+_IN_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_][\w-]*")
 
 EXPERIMENTAL = "experimental: tried, and not shown to help so far"
 GROUPS = (
@@ -94,10 +99,10 @@ class Config:
         16, "how many states of a minibatch augment_pictures shows a second time", low=1
     )
 
-    encoder: Literal["auto", "nature", "compact", "small", "mlp"] = _networks(
+    encoder: str = _networks(
         "auto",
         "nature (32-64-64 convolutions), compact (16-32, half the filters, for any observation), small (two 5x5 "
-        "convolutions), mlp, or auto: chosen by the observation",
+        "convolutions), mlp, auto: chosen by the observation, or your own as MODULE:name",
     )
     shared_trunk: bool = _networks(False, "one encoder for actor and critics, trained by the critics")
     rescale_features: bool = _networks(
@@ -182,6 +187,7 @@ class Config:
     def __post_init__(self) -> None:
         for f in fields(self):
             object.__setattr__(self, f.name, _checked(f, getattr(self, f.name)))
+        _check_encoder(self.encoder)
         if self.alpha == 0 and self.constraint is not None:
             raise ConfigError(
                 f"alpha 0 has no surrogate policy, which constraint {self.constraint!r} needs; "
@@ -284,6 +290,15 @@ def _checked(f: "dataclasses.Field[Any]", value: Any) -> Any:
     if high is not None and value > high:
         raise ConfigError(f"{name} must be at most {high:g}, not {value:g}")
     return value
+
+
+def _check_encoder(name: str) -> None:
+    """A module is not imported here: whether it registers the name is found out when the networks are built."""
+    if name in ENCODERS or name in OWN_ENCODERS or _IN_MODULE.fullmatch(name):
+        return
+    near = nearest(name, [*ENCODERS, *OWN_ENCODERS])
+    hint = f"did you mean {near!r}?" if near else "one of your own must be registered first (register_encoder)"
+    raise ConfigError(f"encoder is one of {', '.join(ENCODERS)}, or your own as MODULE:name, not {name!r}; {hint}")
 
 
 PRESETS: dict[str, dict[str, Any]] = {

@@ -10,10 +10,13 @@ from typing import Any, Unpack
 import gymnasium as gym
 import numpy as np
 import torch
+from gymnasium import spaces
 
 from dsacc.agent import Learner
+from dsacc.agent.encoders import import_encoder
 from dsacc.config import Config, ConstraintSetting, default_preset, make_config
 from dsacc.envs import EnvSource, Observations, check_actions, copies, env_name, frame_stack
+from dsacc.envs.actions import count_actions, counted, to_env
 from dsacc.envs.masks import MaskReader, masks_for
 from dsacc.envs.record import Record, noted, record_of
 from dsacc.envs.spaces import space_from_json, space_to_json
@@ -70,13 +73,15 @@ class DSAC:
         default `efficient` for pictures, `classic` for everything else). `device` "auto" is cuda where there is one."""
         refuse_policy(env, settings)
         first = one_env(env)
-        actions, observations = check_actions(first), Observations(first.observation_space)
+        check_actions(first)
+        observations = Observations(first.observation_space)
         if (note := observations.note()) is not None:
             warnings.warn(note, stacklevel=2)
-        preset = preset or default_preset(observations.is_image)
+        preset = preset or default_preset(observations.spec.has_pictures)
         config = make_config(preset, constraint=constraint, seed=seed, **{"env": env_name(first), **settings})
+        import_encoder(config.encoder)
         self.envs: list[gym.Env[Any, Any]] = [first, *copies(env, config.envs - 1)]
-        self._build(config, observations, actions, device)
+        self._build(config, observations, first.action_space, device)
 
     @property
     def env(self) -> gym.Env[Any, Any] | None:
@@ -88,16 +93,23 @@ class DSAC:
         """What it learns on, or was trained on (see `dsacc.envs.record`); None where nobody noted it."""
         return record_of(self.envs[0]) if self.envs else self._environment
 
-    def _build(self, config: Config, observations: Observations, actions: int, device: str) -> None:
+    def _build(self, config: Config, observations: Observations, actions: spaces.Space[Any], device: str) -> None:
         self.config = config
+        self._action_space = actions
         self.observations = Observations(observations.space, config.picture_filter)
         self.streams = Streams.from_seed(config.seed, config.envs)
-        self.learner = Learner(config, observations.spec, actions, self.streams.weights, find_device(device))
+        count = count_actions(actions)
+        self.learner = Learner(config, observations.spec, count, self.streams.weights, find_device(device))
         self.hardened: dict[str, Any] | None = None  # how, where it is the student of `dsacc.harden`
         self._trainer: Trainer | None = None
         self._session = Unsaved()
         self._loaded_step = self._counted_from = 0
         self._environment: Record | None = None
+
+    @property
+    def actions_in_words(self) -> str:
+        """How many actions it chooses from: "6", or "2 x 3" where an action has several choices."""
+        return counted(self._action_space)
 
     @property
     def step(self) -> int:
@@ -190,7 +202,7 @@ class DSAC:
             raise ModelError("this agent was loaded without an environment; use DSAC.load(path, env=...) to train on")
         if self._trainer is None:
             c, stack = self.config, frame_stack(self.envs[0])
-            require_memory(c, self.replay_bytes(steps), free_memory(), steps, self.observations.is_image)
+            require_memory(c, self.replay_bytes(steps), free_memory(), steps, self.observations.spec.has_pictures)
             replay = Replay(
                 c.replay_size,
                 self.observations.spec,
@@ -233,7 +245,8 @@ class DSAC:
             actions = best_actions(logits, masks)
         else:
             actions = sample_actions(logits, self.streams.actions, masks)
-        return (actions[0] if self.observations.is_single(observation) else actions), None
+        chosen = actions[0] if self.observations.is_single(observation) else actions
+        return to_env(self._action_space, chosen), None
 
     def logits(self, observation: Any) -> np.ndarray[Any, Any]:
         """The policy's logits, [B, A] in float64, also for a single observation."""
@@ -259,10 +272,10 @@ class DSAC:
         """The agent that a file describes, as `load` does for a path. `name` stands for it in messages."""
         model = cls.__new__(cls)
         model.envs = [] if env is None else [one_env(env), *copies(env, file.config.envs - 1)]
-        observations = Observations(space_from_json(file.space))
+        observations, choices = Observations(space_from_json(file.space)), _actions(file)
         if model.envs:
-            require_fit(model.envs[0], f"the agent in {name}", file.config.env, observations, file.actions)
-        model._build(file.config, observations, file.actions, device)
+            require_fit(model.envs[0], f"the agent in {name}", file.config.env, observations, choices)
+        model._build(file.config, observations, choices, device)
         model._take(file)
         return model
 
@@ -277,7 +290,8 @@ class DSAC:
     def to_file(self) -> ModelFile:
         """Everything that `save` writes."""
         space, tensors = space_to_json(self.observations.space), self.learner.state()
-        about = (self.hardened, noted(self.environment))
+        plain = isinstance(self._action_space, spaces.Discrete)
+        about = (self.hardened, noted(self.environment), None if plain else space_to_json(self._action_space))
         return ModelFile(self.config, space, self.learner.actions, self.step, tensors, *about)
 
     def __repr__(self) -> str:
@@ -293,7 +307,7 @@ class DSAC:
     @property
     def action_space(self) -> gym.Space[Any]:
         """The environment's action space."""
-        return gym.spaces.Discrete(self.learner.actions) if self.env is None else self.env.action_space
+        return self._action_space if self.env is None else self.env.action_space
 
     @property
     def device(self) -> torch.device:
@@ -322,7 +336,7 @@ class DSAC:
     def set_env(self, env: EnvSource) -> None:
         """Learn on in another environment with the same spaces. Episodes in progress are cut off; the replay stays."""
         envs = [one_env(env), *copies(env, self.config.envs - 1)]
-        require_fit(envs[0], "this agent", self.config.env, self.observations, self.learner.actions)
+        require_fit(envs[0], "this agent", self.config.env, self.observations, self._action_space)
         if self._trainer is not None and frame_stack(envs[0]) != self._trainer.replay.stack:
             raise ModelError(
                 f"the replay memory holds stacks of {self._trainer.replay.stack} pictures, and this environment shows "
@@ -332,3 +346,11 @@ class DSAC:
         self.config, self._environment = replace(self.config, env=env_name(envs[0])), None
         if self._trainer is not None:
             self._trainer.change_envs(envs)
+
+
+def _actions(file: ModelFile) -> spaces.Space[Any]:
+    """The action space of a saved agent."""
+    space = spaces.Discrete(file.actions) if file.action_space is None else space_from_json(file.action_space)
+    if count_actions(space) != file.actions:
+        raise ModelError(f"the saved agent has {file.actions} actions, but says that these are of {space}")
+    return space

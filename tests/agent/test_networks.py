@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from dsacc.agent.networks import Actor, Critics, Encoder, choose_encoder, initialise, rescaled, scaled, standardised
+from dsacc.agent.networks import Actor, Critics, Encoder, choose_encoder, initialise
 from dsacc.agent.observation import ObservationSpec
+from dsacc.agent.scaling import rescaled, scaled, standardised
 from dsacc.config import make_config
 from dsacc.errors import ConfigError
 

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from dsacc.agent.batch import Batch
 from dsacc.agent.constraints import constraint_terms, exact, noise_shape, report
 from dsacc.agent.losses import chosen, clean_and_whole, loss_of_actor, loss_of_critics
-from dsacc.agent.networks import Actor, Critics, initialise, scaled
+from dsacc.agent.networks import Actor, Critics, initialise, seeded
 from dsacc.agent.observation import ObservationSpec
+from dsacc.agent.scaling import scaled
 from dsacc.config import Config
 from dsacc.errors import ConfigError, TrainingDiverged
 from dsacc.maths import (
@@ -40,13 +41,16 @@ class Learner:
         self, config: Config, spec: ObservationSpec, actions: int, generator: torch.Generator, device: str = "cpu"
     ) -> None:
         if config.augment_pictures != "none" and spec.kind != "image":
+            shows = "several inputs" if spec.kind == "dict" else "none"
             raise ConfigError(
-                f"augment_pictures {config.augment_pictures} needs pictures, but this environment shows none; "
+                f"augment_pictures {config.augment_pictures} needs pictures, but this environment shows {shows}; "
                 "leave augment_pictures at none"
             )
         self.config, self.spec, self.actions, self.device = config, spec, actions, torch.device(device)
-        self.scaled = partial(scaled, centred=config.picture_filter != "none")
-        self.critics, self.actor = Critics(config, spec, actions), Actor(config, spec, actions)
+        self.scaled = partial(scaled, centred=config.picture_filter != "none", spec=spec)
+        with seeded(config, generator):
+            self.critics = Critics(config, spec, actions)
+            self.actor = Actor(config, spec, actions, self.critics.width)
         for network in (self.critics, self.actor):
             initialise(network, generator)
             network.to(self.device)

@@ -1,16 +1,21 @@
 """Encoders and heads. An encoder turns observations into features, a head turns features into one number per action.
 
-To add an encoder: its convolutions in `_CONVOLUTIONS`, and its name in the type of `Config.encoder`.
+To add an encoder: its convolutions in `_CONVOLUTIONS`, and its name in `dsacc.config.ENCODERS`. Users add theirs by
+`register_encoder` (see `dsacc.agent.encoders`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from dsacc.agent.encoders import OwnEncoder, find_encoder
 from dsacc.agent.observation import ObservationSpec
+from dsacc.agent.parts import one_hot, split
+from dsacc.agent.scaling import rescaled, standardised
 from dsacc.config import Config
 from dsacc.errors import ConfigError
 
@@ -56,18 +61,6 @@ def _convolutions(kind: str, spec: ObservationSpec) -> Layers:
     )
 
 
-def scaled(observation: Tensor, centred: bool = False) -> Tensor:
-    """Pictures from uint8 to [0, 1], or to [-1, 1] where a filter has `centred` them on 128; anything else unchanged.
-    Done once per minibatch, for all networks.
-
-    Convolutions are fastest on channels-last memory ([B, H, W, C] under the shape [B, C, H, W]).
-    """
-    if observation.dtype != torch.uint8:
-        return observation
-    pixels = observation.contiguous(memory_format=torch.channels_last).float()
-    return pixels.sub_(128).div_(127) if centred else pixels.div_(255)
-
-
 class Encoder(nn.Module):
     """Observations, scaled by `scaled`, to features [B, F]."""
 
@@ -89,8 +82,7 @@ class Encoder(nn.Module):
 
     def forward(self, observation: Tensor) -> Tensor:
         if self.spec.kind == "discrete":
-            parts = [F.one_hot(observation[:, i], n) for i, n in enumerate(self.spec.categories)]
-            return self.body(torch.cat(parts, dim=1).float())
+            return self.body(one_hot(observation, self.spec.categories))
         if self.standardise:
             observation = standardised(observation)
         if self.kind != "mlp":
@@ -100,16 +92,41 @@ class Encoder(nn.Module):
         return self.body(observation.flatten(1))
 
 
-def standardised(x: Tensor) -> Tensor:
-    """(x - mean x) / (std x + 0.01), per channel of each sample [B, C, H, W]: every frame has its own weather."""
-    std, mean = torch.std_mean(x, (2, 3), correction=0, keepdim=True)
-    return (x - mean) / (std + 0.01)
+class PartsEncoder(nn.Module):
+    """Observations of several parts to features [B, F]: each picture through convolutions of its own, everything else
+    together through the mlp; then one layer that sees all of their features, so that parts can explain each other."""
+
+    def __init__(self, config: Config, spec: ObservationSpec) -> None:
+        super().__init__()
+        self.spec, self.features = spec, config.hidden
+        self.pictures = [name for name, part in spec.parts if part.kind == "image"]
+        self.numbers = [name for name, part in spec.parts if part.kind != "image"]
+        parts = dict(spec.parts)
+        if not self.pictures:
+            choose_encoder(config, spec)  # refuses convolutions
+        self.encoders = nn.ModuleList(Encoder(config, parts[name]) for name in self.pictures)
+        if self.numbers:
+            numbers = ObservationSpec("vector", (sum(parts[name].width for name in self.numbers),))
+            self.encoders.append(Encoder(replace(config, encoder="mlp"), numbers))
+        self.kind = ", ".join(str(encoder.kind) for encoder in self.encoders)
+        joint = [nn.Linear(len(self.encoders) * config.hidden, config.hidden), nn.ReLU()]
+        self.joint = nn.Sequential(*joint if len(self.encoders) > 1 else [])
+
+    def forward(self, observation: Tensor) -> Tensor:
+        parts = split(observation, self.spec)
+        seen = [parts[name] for name in self.pictures]
+        if self.numbers:
+            seen.append(torch.cat([parts[name] for name in self.numbers], dim=1))
+        features = [encoder(x) for encoder, x in zip(self.encoders, seen, strict=True)]
+        return self.joint(torch.cat(features, dim=1))
 
 
-def rescaled(x: Tensor) -> Tensor:
-    """(x - min x) / (max x - min x) per sample, as in SPR (Schwarzer et al. 2021)."""
-    low, high = x.amin((1, 2, 3), keepdim=True), x.amax((1, 2, 3), keepdim=True)
-    return (x - low) / (high - low + 1e-5)
+def make_encoder(config: Config, spec: ObservationSpec) -> Encoder | PartsEncoder | OwnEncoder:
+    """The encoder that the settings name, for observations of this form."""
+    build = find_encoder(config.encoder)
+    if build is not None:
+        return OwnEncoder(config, spec, build)
+    return (PartsEncoder if spec.kind == "dict" else Encoder)(config, spec)
 
 
 def _relu_layers(layers: Iterable[nn.Module]) -> Iterator[nn.Module]:
@@ -123,8 +140,10 @@ class Critics(nn.Module):
 
     def __init__(self, config: Config, spec: ObservationSpec, actions: int) -> None:
         super().__init__()
-        self.encoders = nn.ModuleList(Encoder(config, spec) for _ in range(1 if config.shared_trunk else 2))
-        self.heads = nn.ModuleList(nn.Linear(config.hidden, actions) for _ in range(2))
+        encoders = [make_encoder(config, spec) for _ in range(1 if config.shared_trunk else 2)]
+        self.width = encoders[0].features
+        self.encoders = nn.ModuleList(encoders)
+        self.heads = nn.ModuleList(nn.Linear(self.width, actions) for _ in range(2))
 
     def features(self, observation: Tensor) -> tuple[Tensor, Tensor]:
         """Features [B, F] per critic; the same tensor twice where the encoder is shared."""
@@ -142,10 +161,12 @@ class Critics(nn.Module):
 class Actor(nn.Module):
     """The policy: logits [B, A] from its own encoder, or from the critics' features, which it does not train."""
 
-    def __init__(self, config: Config, spec: ObservationSpec, actions: int) -> None:
+    def __init__(self, config: Config, spec: ObservationSpec, actions: int, critic_features: int | None = None) -> None:
+        """`critic_features` is how many features a shared encoder gives, where it is not `hidden`."""
         super().__init__()
-        self.encoder = None if config.shared_trunk else Encoder(config, spec)
-        self.head = nn.Linear(config.hidden, actions)
+        self.encoder = None if config.shared_trunk else make_encoder(config, spec)
+        features = (critic_features or config.hidden) if self.encoder is None else self.encoder.features
+        self.head = nn.Linear(features, actions)
 
     def forward(self, observation: Tensor, critic_features: Tensor) -> Tensor:
         features = critic_features.detach() if self.encoder is None else self.encoder(observation)
@@ -153,8 +174,22 @@ class Actor(nn.Module):
 
 
 def initialise(network: nn.Module, generator: torch.Generator) -> None:
-    """Kaiming-normal weights and zero biases, drawn from `generator` in the order of the modules."""
+    """Kaiming-normal weights and zero biases, drawn from `generator` in the order of the modules. What users have built
+    is left as it is."""
+    own = {m for encoder in network.modules() if isinstance(encoder, OwnEncoder) for m in encoder.modules()}
     for module in network.modules():
-        if isinstance(module, (nn.Linear, nn.Conv2d)):
+        if isinstance(module, (nn.Linear, nn.Conv2d)) and module not in own:
             nn.init.kaiming_normal_(module.weight, generator=generator)
             nn.init.zeros_(module.bias)  # type: ignore[arg-type]
+
+
+@contextmanager
+def seeded(config: Config, generator: torch.Generator) -> Iterator[None]:
+    """Where an encoder is a user's own, torch's global random numbers follow `generator` inside this block and are as
+    before after it. Nothing is drawn for the encoders of dsacc."""
+    if find_encoder(config.encoder) is None:
+        yield
+        return
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+        yield

@@ -32,9 +32,16 @@ def mode_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mode", choices=MODES, default="independent", help=text)
 
 
+def import_option(parser: argparse.ArgumentParser) -> None:
+    """`--import MODULE`, which `main` carries out before the command runs."""
+    text = "module of yours to import first, which registers an encoder or a shift; may be given again"
+    parser.add_argument("--import", dest="imports", action="append", default=[], metavar="MODULE", help=text)
+
+
 def player_options(parser: argparse.ArgumentParser) -> None:
     """Options of every command that plays games."""
     parser.add_argument("--env", help="environment to play (default: the one that the agent was trained on)")
+    import_option(parser)
     mode_option(parser)
     where = "shift the full screen, or what the agent sees (default: screen for Atari, else observation)"
     parser.add_argument("--where", choices=WHERE, help=where)

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from dsacc.cli.common import Commands, say
+from dsacc.cli.common import Commands, import_option, say
 
 
 def add(commands: Commands) -> None:
@@ -23,6 +23,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--out", type=Path, help="file to write (default: the name of RUN with .onnx or .safetensors, in this folder)"
     )
+    import_option(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -44,6 +45,8 @@ def run(args: argparse.Namespace) -> None:
     if not small:
         shape = f"float32 [batch, {made.actions}]"
         say(f"input: observation, {made.observation}, as {c.env} gives it; output: logits, {shape}")
+        if str(made.actions) != model.actions_in_words:
+            say(f"an action is one of {model.actions_in_words} choices: numpy.unravel_index gives them from its number")
     ties = f"; on {made.ties}, rounding decides between two best actions" if made.ties else ""
     say(f"it chooses the agent's action on {COMPARED - made.ties:,} of {COMPARED:,} random observations{ties}")
     say(f"next: dsacc evaluate {'' if small else 'onnx:'}{made.path}")

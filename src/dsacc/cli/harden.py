@@ -4,7 +4,7 @@ import argparse
 from dataclasses import fields
 from pathlib import Path
 
-from dsacc.cli.common import Commands, at_least_one, picked, say, whole
+from dsacc.cli.common import Commands, at_least_one, import_option, picked, say, whole
 from dsacc.config import Config, choices
 
 
@@ -18,6 +18,7 @@ def add(commands: Commands) -> None:
     agent = "run folder or saved agent; or sb3:FILE, onnx:FILE, module:function"
     parser.add_argument("agent", metavar="AGENT", help=agent)
     parser.add_argument("--env", help="environment to play (default: the one that the agent was trained on)")
+    import_option(parser)
     parser.add_argument("--out", type=Path, help="run folder of the student (default: AGENT-hardened)")
     augment = "generic (nothing like weather), near (relatives of weather too), or kinds by name (default: generic)"
     parser.add_argument("--augment", nargs="+", default=["generic"], metavar="KIND", help=augment)

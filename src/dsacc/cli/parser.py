@@ -16,6 +16,7 @@ from dsacc import __version__
 from dsacc.cli import demo, evaluate, experiment, export, harden, preview, report, status, train, watch
 from dsacc.cli.common import say
 from dsacc.errors import BadInput, DsaccError, EnvFailed, Stopped
+from dsacc.system.imports import import_here
 from dsacc.system.text import nearest
 
 _MODULES = (demo, train, evaluate, harden, preview, watch, experiment, status, report, export)
@@ -78,6 +79,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn_on_one_line
+            for module in getattr(args, "imports", ()):
+                import_here(module, f"there is no module {module!r} here or among the installed packages")
             COMMANDS[args.command].run(args)
     except Stopped as stopped:
         say("dsacc: stopped and saved; run the same command to continue")

@@ -50,7 +50,7 @@ def _add_option(group: Any, f: "Field[Any]") -> None:
     if kind is bool:
         group.add_argument(name, action=argparse.BooleanOptionalAction, default=MISSING, help=text)
     else:
-        metavar = None if choices(f) else kind.__name__
+        metavar = None if choices(f) else "NAME" if kind is str else kind.__name__
         group.add_argument(name, default=MISSING, help=text, type=_reader(f), choices=choices(f), metavar=metavar)
 
 
@@ -82,6 +82,7 @@ def run(args: argparse.Namespace) -> None:
     config = make_config(args.preset or "classic", env=args.env, **given)  # reports mistakes before anything slow
 
     from dsacc.dsac import DSAC
+    from dsacc.envs.spaces import shows_pictures
     from dsacc.runs import RunFolder
     from dsacc.system.memory import free_memory, keep_freed_memory
     from dsacc.system.text import size
@@ -90,7 +91,7 @@ def run(args: argparse.Namespace) -> None:
     model = DSAC(args.env, AGENTS[args.agent], args.preset, device=args.device, **{"seed": config.seed, **given})
     config = model.config
     out = args.out or Path("runs") / config.run_name
-    every = _tests(args, out, model.observations.is_image)
+    every = _tests(args, out, shows_pictures(model.observations.space))
     folder = RunFolder(out, config, args.steps)
     found = folder.found
     if found != "finished":
@@ -113,6 +114,8 @@ def run(args: argparse.Namespace) -> None:
         untrained = args.steps <= config.random_steps
         say(f"done: the agent is in {out}" + (", but it has learned nothing: all steps were random" * untrained))
     own = f" --env {args.env}" if ":" in args.env else ""  # a run stores the id, not the module that registers it
+    if ":" in config.encoder:
+        own += f" --import {config.encoder.partition(':')[0]}"
     say(f"next: dsacc evaluate {out}{own}")
 
 

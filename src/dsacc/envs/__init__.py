@@ -9,7 +9,7 @@ from dsacc.envs import checked
 from dsacc.envs.atari import Atari, display_name, find_game, game_names
 from dsacc.envs.copying import copy_of
 from dsacc.envs.protocol import StacksFrames
-from dsacc.envs.spaces import Observations, action_names, check_actions
+from dsacc.envs.spaces import Observations, action_names, batch_size, check_actions, stacked
 from dsacc.errors import DsaccError, EnvError
 from dsacc.system.extras import how_to_install
 from dsacc.system.imports import current_folder, import_here
@@ -19,12 +19,14 @@ __all__ = [
     "EnvSource",
     "Observations",
     "action_names",
+    "batch_size",
     "check_actions",
     "copies",
     "env_name",
     "frame_stack",
     "make_env",
     "maker",
+    "stacked",
 ]
 
 Env = gym.Env[Any, Any]
@@ -101,6 +103,8 @@ def frame_stack(env: Env) -> int:
     if isinstance(env, gym.wrappers.FrameStackObservation):
         padded_with_the_first = getattr(env, "padding_type", None) == "reset"
         return int(env.stack_size) if padded_with_the_first and Observations(env.observation_space).is_image else 1
+    if isinstance(env.observation_space, gym.spaces.Dict):
+        return 1  # rows of several parts are stored whole
     if env.observation_space.shape != env.unwrapped.observation_space.shape:
         return 1  # a wrapper has changed the window
     base = env.unwrapped

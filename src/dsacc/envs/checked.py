@@ -15,6 +15,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from dsacc.envs.actions import to_env
 from dsacc.errors import DsaccError, EnvError, EnvFailed, first_line
 
 Env = gym.Env[Any, Any]
@@ -55,9 +56,10 @@ def reset(env: Env, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
 
 
 def step(env: Env, action: Any, number: int) -> Step:
-    """`env.step`, checked, with the reward as a finite float. `number` counts the steps for messages, from 1."""
+    """`env.step` with an agent's action, checked, with the reward as a finite float. `number` counts the steps for
+    messages, from 1."""
     try:
-        answer = env.step(action)
+        answer = env.step(to_env(env.action_space, action))
     except DsaccError:
         raise
     except Exception as error:

@@ -67,7 +67,7 @@ def masks_for(raw: Any, count: int, actions: int) -> Array | None:
     return np.broadcast_to(mask, (count, actions))
 
 
-def stacked(masks: list[Array | None]) -> Array | None:
+def stacked_masks(masks: list[Array | None]) -> Array | None:
     """The masks of several states as [B, A]; None where there are none."""
     kept = [mask for mask in masks if mask is not None]
     return np.stack(kept) if kept else None

@@ -1,6 +1,6 @@
 """From Gymnasium's spaces to what the networks see, with checks that refuse numbers nobody can learn from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -8,32 +8,40 @@ import numpy as np
 from gymnasium import spaces
 
 from dsacc.agent.observation import ObservationSpec
+from dsacc.agent.parts import dict_spec, packed
+from dsacc.envs.actions import combinations, count_actions
 from dsacc.envs.filters import filtered
 from dsacc.envs.pictures import float_pictures, has_picture_shape
-from dsacc.errors import EnvError, ModelError
+from dsacc.errors import BadInput, EnvError, ModelError
 from dsacc.system.types import Array
-
-MOST_ACTIONS = 16_384  # a step that learns takes 0.15 s on one core there, and grows with their number
 
 
 class Observations:
     """Turns an environment's observations into network input, one at a time or as a batch.
 
     Pictures go through `picture_filter` (see `dsacc.envs.filters`). Pictures of floats become bytes first
-    (`dsacc.envs.pictures`).
+    (`dsacc.envs.pictures`). A Dict is encoded part by part, into one row of bytes (see `dsacc.agent.parts`).
 
     >>> space = spaces.Box(0, 255, (96, 96, 3), np.uint8)
     >>> Observations(space).spec
-    ObservationSpec(kind='image', shape=(3, 96, 96), categories=())
+    ObservationSpec(kind='image', shape=(3, 96, 96), categories=(), parts=())
     """
 
     def __init__(self, space: spaces.Space[Any], picture_filter: str = "none") -> None:
         self.space, self.picture_filter = space, picture_filter
-        self.spec, self._convert = _understand(space)
+        self.spec: ObservationSpec
+        self.parts: dict[str, Observations] = {}  # of a Dict
+        if isinstance(space, spaces.Dict):
+            self.parts = {_part(name, space[name]): Observations(space[name], picture_filter) for name in space}
+            self.spec = dict_spec({name: part.spec for name, part in self.parts.items()})
+        else:
+            self.spec, self._convert = _understand(space)
         self.raw_shape: tuple[int, ...] = () if isinstance(space, spaces.Discrete) else tuple(space.shape or ())
 
     def encode(self, observation: Any) -> Array:
         """One observation or a batch, as [B, *spec.shape]. Refuses other shapes, NaN and infinity."""
+        if self.parts:
+            return self._encode_parts(observation)
         array = np.asarray(observation)
         if array.shape == self.raw_shape:
             array = array[None]
@@ -44,6 +52,22 @@ class Observations:
             )
         encoded = self._convert(array)
         return filtered(encoded, self.picture_filter) if self.is_image else encoded
+
+    def _encode_parts(self, observation: Any) -> Array:
+        """A dict of observations, or a dict of batches, as rows."""
+        if not isinstance(observation, Mapping) or observation.keys() != self.parts.keys():
+            found = f"{', '.join(map(str, observation))}" if isinstance(observation, Mapping) else "no dict"
+            raise ModelError(f"an observation must be a dict of {', '.join(self.parts)}; this one has {found}")
+        encoded = {}
+        for name, part in self.parts.items():
+            try:
+                encoded[name] = part.encode(observation[name])
+            except BadInput as error:
+                raise type(error)(f"{name}: {error}") from error
+        if len({(len(encoded[name]), part.is_single(observation[name])) for name, part in self.parts.items()}) > 1:
+            counts = ", ".join(f"{len(x)} of {name}" for name, x in encoded.items())
+            raise ModelError(f"the parts of an observation must be one each, or batches of one size, not {counts}")
+        return packed(encoded, self.spec)
 
     @property
     def is_image(self) -> bool:
@@ -65,8 +89,50 @@ class Observations:
             "floats need the bounds 0 and 1, or 0 and 255, in the observation_space"
         )
 
+    @property
+    def described(self) -> str:
+        """The shape of one observation in words."""
+        if self.parts:
+            return ", ".join(f"{name} {part.described}" for name, part in self.parts.items())
+        return str(self.raw_shape or "a number")
+
     def is_single(self, observation: Any) -> bool:
+        if self.parts:
+            return all(part.is_single(observation[name]) for name, part in self.parts.items())
         return bool(np.shape(observation) == self.raw_shape)
+
+
+def stacked(seen: Sequence[Any]) -> Any:
+    """Raw observations as a batch: an array, or a dict of arrays."""
+    if isinstance(seen[0], Mapping):
+        return {name: np.stack([one[name] for one in seen]) for name in seen[0]}
+    return np.stack(seen)
+
+
+def batch_size(batch: Any) -> int:
+    """How many observations a batch holds, as `stacked` makes it."""
+    return len(next(iter(batch.values())) if isinstance(batch, Mapping) else batch)
+
+
+def picture_part(space: spaces.Space[Any]) -> str | None:
+    """The key of the picture in a Dict of observations that has exactly one; None for anything else."""
+    if not isinstance(space, spaces.Dict):
+        return None
+    found = [name for name, part in Observations(space).parts.items() if part.is_image]
+    return found[0] if len(found) == 1 else None
+
+
+def shows_pictures(space: spaces.Space[Any]) -> bool:
+    """Whether there is a picture to look at and to change: the whole observation, or the one in a Dict."""
+    return Observations(space).is_image or picture_part(space) is not None
+
+
+def _part(name: Any, space: spaces.Space[Any]) -> str:
+    if not isinstance(name, str):
+        raise EnvError(f"the parts of a Dict observation must be named by texts, not by {name!r}")
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+        raise EnvError(f"the part {name!r} of a Dict observation is a {type(space).__name__}; make its parts flat")
+    return name
 
 
 def _understand(space: spaces.Space[Any]) -> tuple[ObservationSpec, Callable[[Array], Array]]:
@@ -92,13 +158,10 @@ def _understand(space: spaces.Space[Any]) -> tuple[ObservationSpec, Callable[[Ar
         size = int(np.prod(space.shape))
         scale = np.float32(1 / 255 if space.dtype == np.uint8 else 1)
         return ObservationSpec("vector", (size,)), lambda x: _floats(x.reshape(len(x), -1)) * scale
-    hint = (
-        "wrap it with gymnasium.wrappers.FlattenObservation" if isinstance(space, (spaces.Dict, spaces.Tuple)) else ""
-    )
-    raise EnvError(
-        f"observations of type {type(space).__name__} are not supported"
-        + (f"; {hint}" if hint else "; use Box, Discrete, MultiDiscrete or MultiBinary")
-    )
+    hint = "use Box, Discrete, MultiDiscrete, MultiBinary, or a Dict of these"
+    if isinstance(space, spaces.Tuple):
+        hint = "wrap it with gymnasium.wrappers.FlattenObservation"
+    raise EnvError(f"observations of type {type(space).__name__} are not supported; {hint}")
 
 
 def _image(shape: tuple[int, ...]) -> tuple[ObservationSpec, Callable[[Array], Array]]:
@@ -140,20 +203,8 @@ def _indices(x: Array, counts: tuple[int, ...]) -> Array:
 
 
 def check_actions(env: gym.Env[Any, Any]) -> int:
-    """The number of actions. Refuses anything but Discrete actions that start at 0."""
-    space = env.action_space
-    if not isinstance(space, spaces.Discrete):
-        raise EnvError(
-            f"actions of type {type(space).__name__} are not supported: a discrete agent needs Discrete actions"
-        )
-    if space.start != 0:
-        raise EnvError(f"actions start at {space.start}; they must start at 0")
-    if space.n > MOST_ACTIONS:
-        raise EnvError(
-            f"{space.n:,} actions are too many: each update computes the value of every one, and the limit is "
-            f"{MOST_ACTIONS:,}; let the agent make several smaller choices, one after the other"
-        )
-    return int(space.n)
+    """The number of actions: of Discrete ones, or of all combinations of several choices. Refuses anything else."""
+    return count_actions(env.action_space)
 
 
 def action_names(env: gym.Env[Any, Any]) -> list[str]:
@@ -161,7 +212,7 @@ def action_names(env: gym.Env[Any, Any]) -> list[str]:
     meanings = getattr(env.unwrapped, "get_action_meanings", None)
     names = [str(name) for name in meanings()] if callable(meanings) else []
     count = check_actions(env)
-    return names if len(names) == count else [str(number) for number in range(count)]
+    return names if len(names) == count else combinations(env.action_space)
 
 
 def space_to_json(space: spaces.Space[Any]) -> dict[str, Any]:
@@ -174,6 +225,8 @@ def space_to_json(space: spaces.Space[Any]) -> dict[str, Any]:
         return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
     if isinstance(space, spaces.MultiDiscrete):
         return {"type": "MultiDiscrete", "nvec": space.nvec.tolist(), "start": np.asarray(space.start).tolist()}
+    if isinstance(space, spaces.Dict):
+        return {"type": "Dict", "spaces": {name: space_to_json(part) for name, part in space.items()}}
     return {"type": "MultiBinary", "n": list(space.shape or ())}
 
 
@@ -190,4 +243,6 @@ def space_from_json(data: dict[str, Any]) -> spaces.Space[Any]:
         return spaces.MultiDiscrete(data["nvec"], start=data["start"])
     if kind == "MultiBinary":
         return spaces.MultiBinary(data["n"])
+    if kind == "Dict":
+        return spaces.Dict({name: space_from_json(part) for name, part in data["spaces"].items()})
     raise ModelError(f"a saved agent names the observation space {kind!r}, which this version does not know")

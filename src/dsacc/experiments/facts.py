@@ -36,7 +36,7 @@ class EnvFacts:
     @property
     def preset(self) -> str:
         """The preset that `dsacc train` takes if none is named."""
-        return default_preset(self.is_image)
+        return default_preset(self.spec.has_pictures)
 
     def memory(self, config: Config, steps: int) -> int:
         """Bytes of a process that trains `steps` agent steps on it."""

@@ -77,6 +77,8 @@ def harden(
         check_same(player, first, asked_for=env is not None)
         player.check_fits(first)
         observations, actions = Observations(first.observation_space), check_actions(first)
+        if observations.parts:
+            raise ConfigError(f"{env_name(first)} shows several inputs; hardening is for agents that see one picture")
         if not observations.is_image:
             raise ConfigError(f"{env_name(first)} shows no pictures: augmentations are made for pictures")
         if MaskReader(first, actions).read(checked.reset(first, 0)[1]) is not None:

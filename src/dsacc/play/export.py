@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dsacc import __version__
+from dsacc.config import ENCODERS
 from dsacc.dsac import DSAC
 from dsacc.envs import Observations
 from dsacc.envs.filters import FLAT, FLOOR, REACH, window
@@ -56,6 +57,8 @@ def export_onnx(model: DSAC, path: str | Path) -> Exported:
     Refuses to write a graph whose actions differ from the agent's on 1,000 random observations.
     """
     path = Path(path)
+    if model.observations.parts:
+        raise ModelError("an agent that sees several inputs cannot be exported; only one that sees a single one can")
     dtype, shape = _raw_type(model.observations), model.observations.raw_shape
     example = random_observations(model.observations, 2, np.random.default_rng(0))
     data = _graph(model, torch.as_tensor(example, device=model.learner.device).to(dtype))
@@ -101,7 +104,14 @@ def _graph(model: DSAC, example: Tensor) -> bytes:
         names: dict[str, Any] = {"input_names": ["observation"], "output_names": ["logits"]}
         names["dynamic_axes"] = {"observation": {0: "batch"}, "logits": {0: "batch"}}
         file: Any = buffer  # a file in memory will do
-        torch.onnx.export(_Policy(model), (example,), file, dynamo=False, opset_version=OPSET, **names)
+        try:
+            torch.onnx.export(_Policy(model), (example,), file, dynamo=False, opset_version=OPSET, **names)
+        except Exception as error:
+            if model.config.encoder in ENCODERS:
+                raise
+            raise ModelError(
+                f"torch cannot write the encoder {model.config.encoder!r} as an ONNX graph ({first_line(error)})"
+            ) from error
     graph = onnx.load_model_from_string(buffer.getvalue())
     c = model.config
     player = OwnPlayer(model)
@@ -110,6 +120,8 @@ def _graph(model: DSAC, example: Tensor) -> bytes:
     notes |= {"augmented": " ".join(player.augmented)}
     if (seen := noted(model.environment)) is not None:
         notes["environment"] = json.dumps(seen, sort_keys=True)
+    if " x " in model.actions_in_words:  # logit i is the combination numpy.unravel_index(i, sizes)
+        notes |= {"action_sizes": model.actions_in_words}
     onnx.helper.set_model_props(graph, notes)
     try:
         onnx.checker.check_model(graph, full_check=True)

@@ -18,10 +18,11 @@ import numpy as np
 
 from dsacc.analysis.names import PAPER_SHIFTS
 from dsacc.analysis.rows import Row
-from dsacc.envs import EnvSource, Observations, check_actions, checked, env_name
-from dsacc.envs.masks import MaskReader, stacked
+from dsacc.envs import EnvSource, check_actions, checked, env_name, stacked
+from dsacc.envs.masks import MaskReader, stacked_masks
 from dsacc.envs.protocol import LimitsTests
 from dsacc.envs.record import record_of
+from dsacc.envs.spaces import shows_pictures
 from dsacc.errors import ConfigError
 from dsacc.play.adapters import Player, as_player
 from dsacc.play.adapters.base import act_among, takes_masks
@@ -127,7 +128,7 @@ def conditions_of(
     policy: str | Sequence[str],
 ) -> Iterator[Trial]:
     """Every combination that was asked for, checked before anything is played. "id" has no severity and no mode."""
-    picture = Observations(env.observation_space).is_image
+    picture = shows_pictures(env.observation_space)
     if shifts is None:
         shifts = PAPER_SHIFTS if picture else ("id",)
     severities = [severity] if isinstance(severity, str | int) else list(severity)
@@ -237,8 +238,8 @@ def _play(
             seen = [game.observation for game in running]
             pad = BATCH - len(seen)
             rngs = [game.rng for game in running] + spare[:pad]
-            masks = stacked([game.mask for game in running] + [running[0].mask] * pad)
-            actions = act_among(player, np.stack(seen + [seen[0]] * pad), rngs, policy == "greedy", masks)
+            masks = stacked_masks([game.mask for game in running] + [running[0].mask] * pad)
+            actions = act_among(player, stacked(seen + [seen[0]] * pad), rngs, policy == "greedy", masks)
             steps += len(running)
             going = []
             for game, action in zip(running, actions, strict=False):

@@ -63,12 +63,13 @@ class Replay:
             )
         slots = self.ring * envs
         # Pictures are stored [H, W, C], the memory that convolutions are fastest on, and handed out as [C, H, W].
-        frame_shape = (*spec.shape[1:], self.channels) if spec.kind == "image" else spec.shape
+        # Rows of several parts are stored as they are.
+        self.frame_shape = (*spec.shape[1:], self.channels) if spec.kind == "image" else spec.shape
         self.store: Store
         if compression == "none":
-            self.store = PlainStore(slots, frame_shape, spec.dtype)
-        elif spec.kind == "image":
-            self.store = PackedStore(slots, frame_shape, envs)
+            self.store = PlainStore(slots, self.frame_shape, spec.dtype)
+        elif spec.has_pictures:
+            self.store = PackedStore(slots, self.frame_shape, envs)
         else:
             raise ConfigError(f"replay_compression {compression!r} is for pictures; the observation is a {spec.kind}")
         self.columns: dict[str, Array] = {name: np.zeros(slots, kind) for name, kind in COLUMNS.items()}

@@ -23,7 +23,7 @@ def export_segment(replay: Replay, start_E: Array) -> dict[str, Array]:
     slots = np.concatenate([_slots(replay, e, start_E, stop_E) for e in range(replay.envs)])
     out = {"start_E": start_E.astype(np.int64), "stop_E": stop_E}
     out |= {name: column[slots] for name, column in replay.columns.items()}
-    if replay.spec.kind != "image":
+    if not replay.spec.has_pictures:
         return out | {"frames": replay.store.take(slots)}
     packed = [_pack(replay.store.take(chunk)) for chunk in _chunks(slots)]
     sizes = np.array([len(p) for p in packed], np.int64)
@@ -59,7 +59,7 @@ def _restore(replay: Replay, arrays: dict[str, Array]) -> None:
         if arrays[name].shape != (len(slots), *column.shape[1:]) or arrays[name].dtype != column.dtype:
             raise ValueError(f"{name} has another shape or type")
         column[slots] = arrays[name]
-    if replay.spec.kind != "image":
+    if not replay.spec.has_pictures:
         replay.store.put_many(slots, arrays["frames"].reshape(len(slots), *replay.spec.shape))
     else:
         ends = np.concatenate([[0], np.cumsum(arrays["packed_sizes"])])
@@ -93,7 +93,7 @@ def _pack(frames: Array) -> bytes:
 
 
 def _unpack(packed: bytes, count: int, replay: Replay) -> Array:
-    shape = (count, *replay.spec.shape[1:], replay.channels)
+    shape = (count, *replay.frame_shape)
     frames = np.frombuffer(lz4.block.decompress(packed, uncompressed_size=int(np.prod(shape))), np.uint8)
     out: Array = np.bitwise_xor.accumulate(frames.reshape(shape), axis=0)
     return out

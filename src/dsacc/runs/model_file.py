@@ -32,6 +32,7 @@ class ModelFile:
     tensors: dict[str, torch.Tensor]
     hardened: dict[str, Any] | None = None  # by what, where it is the student of `harden`
     environment: dict[str, Any] | None = None  # what it was trained on (dsacc.envs.record), where a name is not enough
+    action_space: dict[str, Any] | None = None  # as JSON data, where an action has several choices
 
 
 def with_suffix(path: str | Path) -> Path:
@@ -63,6 +64,7 @@ def model_bytes(model: ModelFile) -> bytes:
         "step": model.step,
         **({} if model.hardened is None else {"hardened": model.hardened}),
         **({} if model.environment is None else {"environment": model.environment}),
+        **({} if model.action_space is None else {"action_space": model.action_space}),
         "sha256": "0" * 64,
     }
     tensors = {name: t.detach().cpu().contiguous() for name, t in sorted(model.tensors.items())}
@@ -116,7 +118,8 @@ def parse_model(data: bytes, path: Path) -> ModelFile:
         counts, environment = (int(header["actions"]), int(header["step"])), header.get("environment")
         if environment is not None and not is_record(environment):
             raise ValueError("it does not say what it was trained on")
-        return ModelFile(config, dict(header["space"]), *counts, tensors, hardened, environment)
+        choices = None if header.get("action_space") is None else dict(header["action_space"])
+        return ModelFile(config, dict(header["space"]), *counts, tensors, hardened, environment, choices)
     except RunError as error:
         raise ModelError(f"{path} is not a saved dsacc agent, or is damaged ({error})") from error
     except BadInput as error:

@@ -65,6 +65,8 @@ class Layout:
 
 def is_picture(space: spaces.Space[object]) -> bool:
     """True for a space of pictures, False for vectors. A space of anything else raises a ConfigError."""
+    if isinstance(space, spaces.Dict):
+        raise ConfigError("in a Dict of observations a shift can change one picture, but this one has none, or several")
     if not isinstance(space, spaces.Box):
         raise ConfigError(f"a shift can change pictures and vectors, not observations of type {type(space).__name__}")
     if space.dtype == np.uint8 and len(space.shape) in (2, 3, 4):

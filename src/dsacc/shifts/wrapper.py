@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 from dsacc.envs.pictures import float_pictures
 from dsacc.envs.protocol import HasScreen
+from dsacc.envs.spaces import picture_part
 from dsacc.errors import ConfigError, RunError
 from dsacc.shifts.bank import SIZE, UNKEPT, bank
 from dsacc.shifts.kinds import Severity, as_level, find_kind
@@ -32,6 +33,8 @@ class Shift(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     - `where`: `screen` changes the full colour screen before it is made small. That needs an environment with a `lens`,
       such as our Atari, where it is the default. `observation` changes what the environment returns.
     - `channels`: 1 or 3, how many channels of an observation make one picture, if their number does not tell.
+
+    In a Dict of observations the picture is changed, of which there must be one, and everything else stays.
 
     Pictures have at least 16 pixels per side: [H, W], [H, W, C], [C, H, W] or a stack of these, newest last. They are
     uint8, or floats with the bounds 0 and 1 or 0 and 255, which come out rounded to 256 levels.
@@ -70,16 +73,20 @@ class Shift(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
             raise ConfigError(f"{type(base).__name__} gives no access to its screen; use where='observation'")
         self.where = where
         self._layout: Layout | None = None
-        self._floats = float_pictures(env.observation_space)
         self._raw = self._shifted = np.zeros(0, np.uint8)  # pictures of the last observation, as given and as shown
         size = SIZE
+        self._key = picture_part(env.observation_space)  # of the picture in a Dict
+        shown: Any = env.observation_space
+        if self._key is not None:
+            shown = shown[self._key]
+        self._floats = float_pictures(shown)
         if where == "screen":
             on_picture, shape = True, base.screen().shape
-        elif on_picture := is_picture(env.observation_space):
-            self._layout = Layout(tuple(env.observation_space.shape or ()), channels)
+        elif on_picture := is_picture(shown):
+            self._layout = Layout(tuple(shown.shape or ()), channels)
             shape = self._layout.pictures[1:]
         else:
-            self._space = cast("spaces.Box[Any]", env.observation_space)
+            self._space = cast("spaces.Box[Any]", shown)
             self._scale = unit_scale(self._space)
             shape, size = self._scale.shape, UNKEPT
         if channels is not None and self._layout is None:
@@ -129,6 +136,11 @@ class Shift(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     def _show(self, observation: Any) -> Any:
         if self.where == "screen":
             return observation
+        if self._key is not None:
+            return {**observation, self._key: self._changed(observation[self._key])}
+        return self._changed(observation)
+
+    def _changed(self, observation: Any) -> Any:
         if self._layout is None:
             member, age = self._schedule.next()[0]
             change = self._schedule.bank[member]

@@ -7,7 +7,8 @@ import gymnasium as gym
 import torch
 
 from dsacc.config import Config
-from dsacc.envs import Observations, check_actions
+from dsacc.envs import Observations
+from dsacc.envs.actions import counted
 from dsacc.errors import ConfigError, ModelError
 from dsacc.settings import answer, is_policy_name
 from dsacc.system.text import size
@@ -50,13 +51,13 @@ def require_memory(config: Config, needed: int, free: int, steps: int, pictures:
     )
 
 
-def require_fit(env: gym.Env[Any, Any], who: str, trained_on: str, seen: Observations, actions: int) -> None:
+def require_fit(env: gym.Env[Any, Any], who: str, trained_on: str, seen: Observations, actions: gym.Space[Any]) -> None:
     """Refuse an environment whose spaces are not those that the agent knows."""
-    here, there = check_actions(env), Observations(env.observation_space)
-    if here != actions or (there.spec != seen.spec and not seen.are_flat(there)):
+    here, there = counted(env.action_space), Observations(env.observation_space)
+    if here != counted(actions) or (there.spec != seen.spec and not seen.are_flat(there)):
         raise ModelError(
-            f"{who} was trained on {trained_on} with {actions} actions and observations {seen.spec.shape}; "
-            f"this environment has {here} and {there.spec.shape}"
+            f"{who} was trained on {trained_on} with {counted(actions)} actions and observations {seen.described}; "
+            f"this environment has {here} and {there.described}"
         )
 
 

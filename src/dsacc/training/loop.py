@@ -12,9 +12,10 @@ import torch
 from dsacc.agent import Batch, Learner
 from dsacc.agent.augment import shifted
 from dsacc.agent.constraints import with_current_keys
+from dsacc.agent.parts import with_pictures
 from dsacc.config import Config
 from dsacc.envs import Observations, checked
-from dsacc.envs.masks import MaskReader, stacked
+from dsacc.envs.masks import MaskReader, stacked_masks
 from dsacc.envs.saving import load_env, save_env, why_not
 from dsacc.errors import ConfigError, EnvError
 from dsacc.replay import Replay
@@ -113,7 +114,7 @@ class Trainer:
 
     def collect(self, count: int) -> None:
         """One agent step in each of the first `count` environments, stored."""
-        masks = stacked(self.masks_E[:count]) if self.replay.actions else None
+        masks = stacked_masks(self.masks_E[:count]) if self.replay.actions else None
         actions_E, entropies_E = self.act(np.stack(self.seen_E[:count]), masks)
         for e, (action, entropy) in enumerate(zip(actions_E, entropies_E, strict=True)):
             self._collect_one(e, int(action), float(entropy))
@@ -172,7 +173,7 @@ class Trainer:
     def learn(self) -> None:
         """One update from a uniform minibatch."""
         sampled = self.replay.sample(self.config.batch_size, self.streams.batches)
-        if self.config.augment_shift and self.observations.is_image:
+        if self.config.augment_shift and self.observations.spec.has_pictures:
             sampled = self._moved(sampled)
         augmented = self._augmented(sampled.observation)
         noise = torch.from_numpy(self.streams.noise.standard_normal(self.learner.noise_shape()))
@@ -189,8 +190,15 @@ class Trainer:
     def _moved(self, batch: Batch[Array]) -> Batch[Array]:
         """The minibatch with its pictures shifted at random, before and after the steps independently."""
         pixels, rng = self.config.augment_shift, self.streams.augmentation
-        first = shifted(batch.observation, pixels, rng)
-        return replace(batch, observation=first, next_observation=shifted(batch.next_observation, pixels, rng))
+
+        def moved(observations: Array) -> Array:
+            spec = self.observations.spec
+            if spec.kind == "dict":
+                return with_pictures(observations, spec, lambda pictures: shifted(pictures, pixels, rng))
+            return shifted(observations, pixels, rng)
+
+        first = moved(batch.observation)
+        return replace(batch, observation=first, next_observation=moved(batch.next_observation))
 
     def row(self) -> Row:
         """What metrics.jsonl says about the steps since the last row. No wall-clock value: rows compare bit for bit."""
@@ -261,7 +269,7 @@ class Trainer:
 
     def _continue_masks(self, saved_E: list[Array | None] | None) -> list[str]:
         """The masks of the states that were saved. A run that began without masks continues without them."""
-        found = stacked(self.masks_E) is not None
+        found = stacked_masks(self.masks_E) is not None
         if saved_E is None:
             return ["this run began without action masks and continues without them"] if found else []
         if not self.replay.actions:

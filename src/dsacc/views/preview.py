@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from dsacc.envs import Env, Observations, checked, make_env
+from dsacc.envs import Env, checked, make_env
 from dsacc.envs.filters import FILTERS, filtered_picture
 from dsacc.envs.pictures import float_pictures
 from dsacc.envs.protocol import HasScreen
+from dsacc.envs.spaces import picture_part, shows_pictures
 from dsacc.errors import ConfigError
 from dsacc.shifts import MODES, Shift, as_level, find_kind
 from dsacc.shifts.layout import Layout
@@ -68,7 +69,7 @@ def preview(
     columns = [(find_kind(shift).name, as_level(severity) or "paper") for shift in shifts for severity in severities]
     for name in envs:
         with closing(make_env(name)) as env:
-            if not Observations(env.observation_space).is_image:
+            if not shows_pictures(env.observation_space):
                 needs = "a preview needs an environment that does"
                 raise ConfigError(f"{name} gives its agent no pictures; {needs}")
     frames, rows = STRIP if modes else 1, []
@@ -90,12 +91,16 @@ def preview(
 def _play(env: Env, seed: int, steps: int, frames: int, picture_filter: str = "none") -> _Cell:
     """The last `frames` frames of `steps` random steps. The seed fixes the game and the actions."""
     on_screen = isinstance(env.unwrapped, HasScreen)
-    layout, floats = Layout(tuple(env.observation_space.shape or ())), float_pictures(env.observation_space)
+    space: Any = env.observation_space
+    key = picture_part(space)  # of the picture in a Dict
+    space = space if key is None else space[key]
+    layout, floats = Layout(tuple(space.shape or ())), float_pictures(space)
     colour: deque[Array] = deque(maxlen=frames)
     agent: deque[Array] = deque(maxlen=frames)
 
     def look(observation: Any) -> None:
-        newest = layout.split(observation if floats is None else floats.to_bytes(observation))[-1]
+        shown = observation if key is None else observation[key]
+        newest = layout.split(shown if floats is None else floats.to_bytes(shown))[-1]
         shape = (*newest.shape[:2], 3)
         agent.append(np.broadcast_to(filtered_picture(newest, picture_filter), shape))
         screen: Any = checked.render(env) if on_screen else np.broadcast_to(newest, shape)

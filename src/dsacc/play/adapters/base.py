@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from dsacc.envs import check_actions
+from dsacc.envs.actions import counted
 from dsacc.errors import ConfigError, ModelError
 from dsacc.system.extras import how_to_install
 from dsacc.system.types import Array
@@ -96,8 +97,9 @@ def checked_answer(answer: Any, count: int, actions: int | None, who: str) -> Ar
     return result.astype(np.float64)
 
 
-def check_action_count(who: str, actions: int, env: gym.Env[Any, Any]) -> None:
-    there = check_actions(env)
+def check_action_count(who: str, actions: int | str, env: gym.Env[Any, Any]) -> None:
+    """`actions` may be the number of combinations, or the choices in words ("2 x 3")."""
+    there: int | str = check_actions(env) if isinstance(actions, int) else counted(env.action_space)
     if actions != there:
         raise ModelError(
             f"{who} has {actions} actions and this environment {there}; it was made for another environment"

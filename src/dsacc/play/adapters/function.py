@@ -5,7 +5,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from dsacc.envs import check_actions
+from dsacc.envs import batch_size, check_actions
+from dsacc.envs.actions import from_env
 from dsacc.errors import ConfigError, DsaccError, ModelError, first_line
 from dsacc.play.adapters.base import Player, Rngs, actions_from
 from dsacc.system.imports import import_here
@@ -28,13 +29,16 @@ class CallablePlayer(Player):
         kind = function if hasattr(function, "__qualname__") else type(function)
         self.agent = name or f"{kind.__module__}:{kind.__qualname__}"
         self.function, self._actions = function, actions
+        self._space: Any = None  # of the environment's actions
 
     def check_fits(self, env: gym.Env[Any, Any]) -> None:
-        self._actions = check_actions(env)
+        self._actions, self._space = check_actions(env), env.action_space
 
     def act(self, observations: Array, rngs: Rngs, greedy: bool, masks: Array | None = None) -> Array:
-        answer = self.answer(observations)
-        return actions_from(answer, len(observations), self._actions, self.agent, rngs, greedy, masks)
+        answer, count = self.answer(observations), batch_size(observations)
+        if self._space is not None:  # actions of several choices may come as the environment takes them
+            answer = from_env(self._space, answer, count)
+        return actions_from(answer, count, self._actions, self.agent, rngs, greedy, masks)
 
     def answer(self, observations: Array) -> Any:
         """What the function returns for raw observations [B, ...]."""

@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from dsacc.config import Config
+from dsacc.config import ENCODERS, Config
 from dsacc.dsac import DSAC
 from dsacc.envs import Observations
 from dsacc.envs.pictures import float_pictures
@@ -66,12 +66,12 @@ class OwnPlayer(Player):
     def check_fits(self, env: gym.Env[Any, Any]) -> None:
         if not isinstance(self.model, DSAC):
             return
-        check_action_count(f"the agent trained on {self.env}", self.model.learner.actions, env)
+        check_action_count(f"the agent trained on {self.env}", self.model.actions_in_words, env)
         seen, there = self.model.observations, Observations(env.observation_space)
-        if (seen.raw_shape, seen.spec) != (there.raw_shape, there.spec) and not seen.are_flat(there):
+        if (seen.described, seen.spec) != (there.described, there.spec) and not seen.are_flat(there):
             raise ModelError(
-                f"the agent trained on {self.env} sees observations of shape {seen.raw_shape or 'a number'} "
-                f"({seen.spec.kind}); this environment shows {there.raw_shape or 'a number'} ({there.spec.kind})"
+                f"the agent trained on {self.env} sees observations of shape {seen.described} "
+                f"({seen.spec.kind}); this environment shows {there.described} ({there.spec.kind})"
             )
 
     def act(self, observations: Array, rngs: Rngs, greedy: bool, masks: Array | None = None) -> Array:
@@ -82,6 +82,8 @@ def _weights(model: DSAC) -> Iterator[bytes]:
     """Everything that acting may depend on, without the temperature, moments, and networks that only learn."""
     if model.config.picture_filter != "none":
         yield model.config.picture_filter.encode()
+    if model.config.encoder not in ENCODERS:  # what its weights mean depends on the user's code
+        yield model.config.encoder.encode()
     for name, tensor in model.learner.state().items():
         if name.startswith(model.learner.acting()):
             yield name.encode()
@@ -125,9 +127,9 @@ class BlindPlayer(Player):
 
     def check_fits(self, env: gym.Env[Any, Any]) -> None:
         space = env.observation_space
-        starts = np.asarray(space.start) if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)) else np.zeros(1)
-        if (starts > 0).any():
-            raise ModelError("a blind player is shown zeros, but observations of this environment start above 0")
+        for part in space.values() if isinstance(space, spaces.Dict) else [space]:
+            if isinstance(part, (spaces.Discrete, spaces.MultiDiscrete)) and (np.asarray(part.start) > 0).any():
+                raise ModelError("a blind player is shown zeros, but observations of this environment start above 0")
         self.player.check_fits(env)
         floats = float_pictures(space)
         self._grey = 0 if floats is None else float(floats.from_bytes(np.array(GREY)))
@@ -135,6 +137,8 @@ class BlindPlayer(Player):
     def act(self, observations: Array, rngs: Rngs, greedy: bool, masks: Array | None = None) -> Array:
         return act_among(self.player, self.shown(observations), rngs, greedy, masks)
 
-    def shown(self, observations: Array) -> Array:
+    def shown(self, observations: Any) -> Any:
         """What it is shown instead of these observations."""
+        if isinstance(observations, dict):
+            return {name: self.shown(part) for name, part in observations.items()}
         return np.full_like(observations, GREY if observations.dtype == np.uint8 else self._grey)

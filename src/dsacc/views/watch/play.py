@@ -10,12 +10,13 @@ import gymnasium as gym
 import numpy as np
 
 from dsacc.analysis.names import display_name
-from dsacc.envs import EnvSource, Observations, action_names, checked, env_name, make_env
+from dsacc.envs import EnvSource, Observations, action_names, checked, env_name, make_env, stacked
 from dsacc.envs.filters import filtered_picture
-from dsacc.envs.masks import stacked
+from dsacc.envs.masks import stacked_masks
 from dsacc.envs.pictures import float_pictures
 from dsacc.envs.protocol import HasScreen
 from dsacc.envs.record import noted
+from dsacc.envs.spaces import picture_part, shows_pictures
 from dsacc.errors import ConfigError, EnvError
 from dsacc.play.adapters import OwnPlayer, Player, as_player
 from dsacc.play.adapters.base import act_among, takes_masks
@@ -34,6 +35,7 @@ from dsacc.views.watch.readout import Reader, Readout, reader_of
 Env = gym.Env[Any, Any]
 
 MOST = 4  # conditions in one video
+MOST_ACTIONS = 64  # a line each
 MAX_STEPS = 1_000  # agent steps shown per game
 HOLD = 1.0  # seconds for which the last picture of a game stays
 FPS = 15.0  # if the environment does not say
@@ -92,13 +94,15 @@ def watch(
         check_same(player, first, asked_for=env is not None)
         player.check_fits(first)
         if shifts is None:
-            shifts = ("id", "snow") if Observations(first.observation_space).is_image else ("id",)
+            shifts = ("id", "snow") if shows_pictures(first.observation_space) else ("id",)
         trials = list(conditions_of(first, shifts, severity, mode, where, policy))
         if len(trials) > MOST:
             raise ConfigError(f"at most {MOST} conditions fit into a video, not {len(trials)}; choose fewer shifts")
         speed = float(fps or first.metadata.get("render_fps") or FPS)
         name = source.name or player.env or env_name(first)
         names = action_names(first)
+        if len(names) > MOST_ACTIONS:
+            raise ConfigError(f"a video has room for {MOST_ACTIONS} actions; {env_name(first)} has {len(names):,}")
     games = [Game(make(), trial, seed, takes_masks(player)) for trial in trials]
     show = _Show(player, read, games, trials, names, _title(player, name, policy))
     most = episodes * max_steps
@@ -124,7 +128,7 @@ def _with_pictures(source: Source) -> tuple[Callable[[], Env], Env]:
     """A function that makes environments with pictures, and one of these environments."""
     make, known = source.make, source.name
     env = make()
-    has_pictures = isinstance(env.unwrapped, HasScreen) or Observations(env.observation_space).is_image
+    has_pictures = isinstance(env.unwrapped, HasScreen) or shows_pictures(env.observation_space)
     if has_pictures or env.render_mode == "rgb_array":
         return make, env
     name = known or env_name(env)
@@ -201,9 +205,9 @@ class _Show:
         rngs = [self.games[i].rng for i in running] + [np.random.default_rng(0) for _ in range(pad)]
         greedy = self.trials[0].policy == "greedy"
         found = [self.games[i].mask for i in running]
-        masks = stacked(found + found[:1] * pad)
-        actions = act_among(self.player, np.stack(seen + [seen[0]] * pad), rngs, greedy, masks)[: len(seen)]
-        return actions, self.read(np.stack(seen), stacked(found))
+        masks = stacked_masks(found + found[:1] * pad)
+        actions = act_among(self.player, stacked(seen + [seen[0]] * pad), rngs, greedy, masks)[: len(seen)]
+        return actions, self.read(stacked(seen), stacked_masks(found))
 
     def _moment(self, i: int, readout: Readout, action: int | None, ending: str = "") -> Moment:
         game = self.games[i]
@@ -219,10 +223,12 @@ class _Show:
 
 def _photograph(env: Env, observation: Any, picture_filter: str) -> tuple[Array, Array | None]:
     """The shifted picture in colour, and the newest picture that the agent sees, if that is a different one."""
-    image = Observations(env.observation_space).is_image
-    floats = float_pictures(env.observation_space)
+    space: Any = env.observation_space
+    if (key := picture_part(space)) is not None:
+        space, observation = space[key], observation[key]
+    image, floats = Observations(space).is_image, float_pictures(space)
     pictures = observation if floats is None else floats.to_bytes(observation)
-    newest = Layout(tuple(env.observation_space.shape or ())).split(pictures)[-1] if image else None
+    newest = Layout(tuple(space.shape or ())).split(pictures)[-1] if image else None
     seen = None if newest is None else filtered_picture(newest, picture_filter)
     if newest is not None and not isinstance(env.unwrapped, HasScreen):
         return newest, None if picture_filter == "none" else seen

@@ -9,6 +9,7 @@ import torch
 
 from dsacc.agent.constraints import constraints_of, noise_shape
 from dsacc.dsac import DSAC
+from dsacc.envs import batch_size
 from dsacc.maths import boltzmann
 from dsacc.play.adapters import BlindPlayer, CallablePlayer, OnnxPlayer, OwnPlayer, Player, RandomPlayer, SB3Player
 from dsacc.system.types import Array
@@ -74,16 +75,16 @@ def _plain_reader(player: Player) -> tuple[Player, Callable[[Array], list[Readou
     if isinstance(player, OwnPlayer):
         return player, lambda seen: [Readout(policy_A=row_A) for row_A in softmax(player.model.logits(seen))]
     if isinstance(player, RandomPlayer):
-        return player, lambda seen: [Readout(policy_A=np.full(player.actions, 1 / player.actions))] * len(seen)
+        return player, lambda seen: [Readout(policy_A=np.full(player.actions, 1 / player.actions))] * batch_size(seen)
     if isinstance(player, SB3Player):
         if player.has_policy:
             return player, lambda seen: [Readout(policy_A=row_A) for row_A in softmax(player.scores(seen))]
         return player, lambda seen: [Readout(q_A=row_A) for row_A in player.scores(seen)]
     if isinstance(player, OnnxPlayer):
-        return player, lambda seen: _from_answer(player.answer(seen), len(seen))
+        return player, lambda seen: _from_answer(player.answer(seen), batch_size(seen))
     if isinstance(player, CallablePlayer):
         return _recorded(player)
-    return player, lambda seen: [Readout()] * len(seen)
+    return player, lambda seen: [Readout()] * batch_size(seen)
 
 
 def _dsac_reader(model: DSAC) -> Reader:
@@ -107,7 +108,7 @@ def _dsac_reader(model: DSAC) -> Reader:
                 tuple((x.symbol, lambda_BNK[b, :, k]) for k, x in enumerate(chosen)),
                 None if masks is None else masks[b],
             )
-            for b in range(len(seen))
+            for b in range(len(pi_BA))
         ]
 
     return read
@@ -121,7 +122,7 @@ def _recorded(player: CallablePlayer) -> tuple[Player, Callable[[Array], list[Re
         last[0] = player.function(observations)
         return last[0]
 
-    return CallablePlayer(function, player.agent), lambda seen: _from_answer(last[0], len(seen))
+    return CallablePlayer(function, player.agent), lambda seen: _from_answer(last[0], batch_size(seen))
 
 
 def _from_answer(answer: Any, count: int) -> list[Readout]:
