@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dsacc import Shift, make_env
-from dsacc.agent.networks import rescaled
+from dsacc.agent.scaling import rescaled
 from dsacc.envs.filters import high_pass
 from dsacc.shifts import Augmenter, resolve
 from dsacc.system.threads import use_one_thread

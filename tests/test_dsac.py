@@ -123,9 +123,9 @@ def test_a_bad_first_observation_leaves_nothing_behind(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_dict_observations_and_box_actions_are_refused():
-    with pytest.raises(EnvError, match="Dict are not supported"):
-        DSAC(Shown(spaces.Dict({"a": spaces.Discrete(2)})))
+def test_tuples_of_observations_and_box_actions_are_refused():
+    with pytest.raises(EnvError, match="Tuple are not supported"):
+        DSAC(Shown(spaces.Tuple([spaces.Discrete(2)])))
     with pytest.raises(EnvError, match="Box are not supported"):
         DSAC("Pendulum-v1")
 

@@ -24,7 +24,7 @@ class Settings(TypedDict, total=False):
     augment_shift: int
     augment_pictures: Literal["none", "generic", "near"]
     augmented_states: int
-    encoder: Literal["auto", "nature", "compact", "small", "mlp"]
+    encoder: str
     shared_trunk: bool
     rescale_features: bool
     picture_filter: Literal["none", "high-pass"]
