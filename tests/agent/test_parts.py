@@ -80,8 +80,9 @@ def test_a_dict_without_pictures_is_one_mlp_over_all_numbers():
 
 def test_parts_can_explain_each_other():
     """Where parts were only added up, the value of one could not depend on another: the mixed difference would be 0."""
-    network = make_encoder(make_config(encoder="mlp", hidden=16), SPEC)
-    x = torch.rand(2, SPEC.width)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network, x = make_encoder(make_config(encoder="mlp", hidden=16), SPEC), torch.rand(2, SPEC.width)
     mixed = torch.cat([x[0, :15], x[1, 15:]]), torch.cat([x[1, :15], x[0, 15:]])
     with torch.no_grad():
         both, other = network(x).sum(dim=0), network(torch.stack(mixed)).sum(dim=0)
