@@ -149,6 +149,7 @@ crash-test: $(VENV)/.all
 
 fault-test: $(VENV)/.all
 	$(BIN)/python tests/robustness/faults.py
+	DSACC_EXAMPLES=5000 $(BIN)/python -m pytest tests/runs/test_checkpoint.py -k gives_a_traceback
 
 cluster-test: $(VENV)/.all
 	$(BIN)/python tests/robustness/cluster.py

@@ -24,18 +24,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from helpers.commands_check import prose_problems, python_problems, shell_problems
 from helpers.documents import ROOT, Block, blocks, documents
+from helpers.quick_dsacc import program, serving
 
 from dsacc import DSAC, make_env
 from dsacc.experiments.grids import load_plan
 
 SHELL = ("sh", "bash", "console")
+FIRE = 1  # the action that begins a game of Breakout
 STEPS = 300  # at most, where a block is short
 SHORT = {
     "harden": ["--updates", "8", "--states", "64", "--rounds", "0"],
     "train": ["--steps", str(STEPS)],
-    "evaluate": ["--episodes", "1"],
+    # An agent that has not learned may never begin a game of Breakout with its best action; sampled ones do.
+    "evaluate": ["--episodes", "1", "--policy", "sampled"],
+    "evaluate sb3": ["--episodes", "1"],
     "watch": ["--max-steps", "12"],
     "experiment": ["--steps", "150"],
 }
@@ -79,12 +84,20 @@ def read_mark(text: str) -> Mark:
 
 
 def _run(folder: Path, env: str = "dsacc/Catch-v0", constraint: str | None = "mean", seed: int = 0) -> None:
-    DSAC(env, constraint, "efficient", seed, **TINY).learn(40, out=folder)
+    model = DSAC(env, constraint, "efficient", seed, **TINY)
+    if env == "Breakout":
+        with torch.no_grad():
+            for actor in (model.learner.actor, model.learner.target_actor):
+                actor.head.bias[FIRE] = 100.0  # so that its games begin, and end soon
+    model.learn(40, out=folder)
 
 
 def _dqn(file: Path) -> None:
     sb3 = pytest.importorskip("stable_baselines3")
-    sb3.DQN("CnnPolicy", make_env("Breakout"), buffer_size=10, policy_kwargs={"net_arch": [8]}).save(file)
+    model = sb3.DQN("CnnPolicy", make_env("Breakout"), buffer_size=10, policy_kwargs={"net_arch": [8]})
+    with torch.no_grad():
+        model.q_net.q_net[-1].bias[FIRE] = 100.0  # so that its games begin, and end soon
+    model.save(file)
 
 
 def _onnx(file: Path) -> None:
@@ -128,21 +141,19 @@ GIVEN: dict[str, Callable[[Path], None]] = {
 # --- running ----------------------------------------------------------------------------------------------------------
 
 
-def _programs(folder: Path) -> Path:
+def _programs(folder: Path, address: str) -> Path:
     """`dsacc` of this interpreter, a `make` that does nothing but look, and a `pip` that refuses."""
     folder.mkdir()
     make = [shutil.which("make") or "true", "-n", "-C", str(ROOT)]
     texts = {
-        "dsacc": "import os\nfrom dsacc.cli import main\n"
-        f"extra = {SHORT!r}.get(sys.argv[1], []) if os.environ.get('SHORT') else []\n"
-        "sys.exit(main([*sys.argv[1:], *extra]))\n",
         "make": f"import subprocess\nfrom pathlib import Path\nsubprocess.run([*{make!r}, *sys.argv[1:]], check=True)\n"
         "Path('.venv/bin').mkdir(parents=True, exist_ok=True)\nPath('.venv/bin/activate').touch()\n",
         "pip": "sys.exit('a test installs nothing: mark the block as parse only')\n",
     }
-    for name, text in texts.items():
+    texts = {name: f"#!{sys.executable}\nimport sys\n{text}" for name, text in texts.items()}
+    for name, text in (texts | {"dsacc": program(address, SHORT)}).items():
         file = folder / name
-        file.write_text(f"#!{sys.executable}\nimport sys\n{text}")
+        file.write_text(text)
         file.chmod(file.stat().st_mode | stat.S_IXUSR)
     return folder
 
@@ -174,11 +185,11 @@ def _few(learn: Callable[..., DSAC]) -> Callable[..., DSAC]:
     return few
 
 
-def run_document(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def run_document(path: Path, folder: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Run every block, and tell of each how it was done."""
     from dsacc.shifts import augmentations, kinds
 
-    programs, learn, namespace = _programs(folder / ".programs"), DSAC.learn, {"__name__": "__main__"}
+    programs, learn, namespace = _programs(folder / ".programs", address), DSAC.learn, {"__name__": "__main__"}
     monkeypatch.chdir(folder)
     monkeypatch.setattr(kinds, "_KINDS", dict(kinds._KINDS))  # a block may register one
     monkeypatch.setattr(augmentations, "_AUGMENTATIONS", dict(augmentations._AUGMENTATIONS))
@@ -213,11 +224,17 @@ def run_document(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> I
         yield f"{block.name} {block.language}: {mark.how or 'run as it is'}{f', {mark.reason}' if mark.reason else ''}"
 
 
+@pytest.fixture(scope="module")
+def address():
+    with serving() as there:
+        yield there
+
+
 @pytest.mark.parametrize("path", TESTED, ids=lambda path: path.name)
-def test_every_block_of_a_document_does_what_it_says(path, tmp_path, monkeypatch, record_property):
+def test_every_block_of_a_document_does_what_it_says(path, address, tmp_path, monkeypatch, record_property):
     for package in NEEDS.get(path.name, ()):
         pytest.importorskip(package)
-    for line in run_document(path, tmp_path, monkeypatch):
+    for line in run_document(path, tmp_path, address, monkeypatch):
         record_property("block", line)
         print(line)
 
@@ -268,15 +285,15 @@ def test_commands_and_options_in_sentences_are_known():
         "<!-- test: given tea -->\n```sh\ntrue\n```",
     ],
 )
-def test_a_block_that_is_wrong_is_found(tmp_path, monkeypatch, text):
+def test_a_block_that_is_wrong_is_found(tmp_path, address, monkeypatch, text):
     path = tmp_path / "wrong.md"
     path.write_text(f"# Wrong\n\n{text}\n", encoding="utf-8")
     (tmp_path / "folder").mkdir()
     with pytest.raises((AssertionError, ImportError, ValueError)):
-        list(run_document(path, tmp_path / "folder", monkeypatch))
+        list(run_document(path, tmp_path / "folder", address, monkeypatch))
 
 
-def test_blocks_that_are_right_are_run_in_their_order_in_one_folder(tmp_path, monkeypatch):
+def test_blocks_that_are_right_are_run_in_their_order_in_one_folder(tmp_path, address, monkeypatch):
     path = tmp_path / "right.md"
     path.write_text(
         "```python\n# lib.py\na = 1\n```\n\n```sh\ncat lib.py > copy  # as a file too\n```\n\n"
@@ -286,7 +303,7 @@ def test_blocks_that_are_right_are_run_in_their_order_in_one_folder(tmp_path, mo
         encoding="utf-8",
     )
     (tmp_path / "folder").mkdir()
-    told = list(run_document(path, tmp_path / "folder", monkeypatch))
+    told = list(run_document(path, tmp_path / "folder", address, monkeypatch))
     assert [line.split()[1] for line in told] == ["python:", "sh:", "python:", "sh:", "console:"]
     assert told[3].endswith("parse only, it ends everything")
     assert (tmp_path / "folder" / "b").read_text() == "15"

@@ -53,7 +53,7 @@ def test_the_demo_trains_tests_and_says_where_the_results_are(tmp_path, capsys):
     assert f"Report: {out / 'report.html'}" in said
     assert said.splitlines()[-1].startswith("Next: dsacc train ")
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert "One seed: no interval is defined" in page
+    assert "One seed each, so there is no interval" in page
     assert "Catch-v0, from left to right: clean, snow, rain, fog" in page
     for file in ("fog.png", "curves.png"):
         with Image.open(out / file) as picture:

@@ -16,6 +16,7 @@ from dsacc.errors import DsaccError, RunError
 from dsacc.runs import Checkpoints, RunFolder
 from dsacc.runs.checkpoint import _sealed
 
+EXAMPLES = int(os.environ.get("DSACC_EXAMPLES", "500"))  # of damaged files; `make fault-test` takes ten times as many
 TINY = {"random_steps": 20, "hidden": 16, "batch_size": 8, "log_every": 50, "replay_size": 150}
 
 
@@ -140,7 +141,7 @@ def place(tmp_path_factory):
     return outer
 
 
-@settings(max_examples=5_000, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(content=MANIFEST, sealed=st.booleans())
 def test_no_manifest_gives_a_traceback_or_a_write_outside(place, content, sealed):
     path = place / "run" / "checkpoints" / "step-100" / "manifest.json"
@@ -151,7 +152,7 @@ def test_no_manifest_gives_a_traceback_or_a_write_outside(place, content, sealed
     assert (place / "x").read_text() == "precious"
 
 
-@settings(max_examples=5_000, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     content=JSON | st.dictionaries(st.sampled_from(["format", "config", "versions", "runtime"]), JSON, max_size=4),
     status=JSON,

@@ -120,7 +120,7 @@ def box(shape, dtype=np.uint8, high=255):
         (Pictures(), {"kind": "saturation"}, "saturation changes nothing in a grey picture"),
         (Sees(spaces.Box(-1, 1, (3,))), {"kind": "bias", "channels": 1}, "channels only applies to pictures"),
         (Sees(spaces.Discrete(4)), {}, "not observations of type Discrete"),
-        (Sees(spaces.Dict({"a": spaces.Discrete(4)})), {}, "not observations of type Dict"),
+        (Sees(spaces.Dict({"a": spaces.Discrete(4)})), {}, "can change one picture, but this one has none"),
         (Sees(spaces.MultiBinary(4)), {}, "not observations of type MultiBinary"),
         (box((128,)), {}, r"not uint8 of shape \(128,\)"),
         (box((4,), np.int32), {}, "vectors of floats"),

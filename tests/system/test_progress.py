@@ -6,7 +6,8 @@ import re
 import subprocess
 import sys
 
-from dsacc.system.progress import Bar, Lines, describe
+from dsacc.system.bar import Bar
+from dsacc.system.progress import Lines, describe
 from dsacc.system.text import readable
 
 COMMAND = [sys.executable, "-m", "dsacc", "train", "CartPole-v1", "--steps", "200", "--random-steps", "20"]

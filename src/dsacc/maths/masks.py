@@ -9,7 +9,7 @@ With a mask every function gives what it would give if the other columns had bee
 import torch
 from torch import Tensor
 
-Mask = Tensor | None
+Mask = Tensor | None  # bool [B, A], True where an action is allowed; None allows all
 
 
 def excluded(exponent_BA: Tensor, mask: Mask) -> Tensor:
