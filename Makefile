@@ -7,14 +7,15 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.14; 
 	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 EXTRAS := atari,box2d,ray,slurm,tensorboard,video,sb3,onnx,dev
-# One test process per core, with one thread each.
-JOBS ?= auto
+# One test process per core, with one thread each, and one more, because some tests wait for others' programs.
+JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
-.PHONY: demo test test-fast setup lint docs site coverage bench bench-peers bench-steps bench-memory bench-kernels bench-checkpoints bench-coverage bench-evaluation bench-backends weather-oracle crash-test fault-test cluster-test classic clean help
+.PHONY: demo test test-fast test-long setup lint docs site coverage bench bench-peers bench-steps bench-memory bench-kernels bench-checkpoints bench-coverage bench-evaluation bench-backends weather-oracle crash-test fault-test cluster-test classic clean help
 help:
 	@echo "make demo      install, train two agents on a built-in game, harden one, test all three (minutes)"
 	@echo "make test-fast the quick tests, with the extra dev alone (about a minute)"
-	@echo "make test      all tests, with all extras (at most ten minutes on two quiet cores)"
+	@echo "make test      the tests, with all extras (at most ten minutes on two quiet cores)"
+	@echo "make test-long the tests that take longest: kills, clusters, large studies (minutes)"
 	@echo "make setup     install with all extras"
 	@echo "make lint      ruff and mypy"
 	@echo "make docs      write docs/api.md, the reference, from docstrings, settings and the command line"
@@ -69,7 +70,10 @@ test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" tests
 
 test: $(VENV)/.all
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not long"
+
+test-long: $(VENV)/.all
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m long tests
 
 coverage: $(VENV)/.all
 	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term-missing

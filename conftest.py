@@ -1,6 +1,7 @@
-"""For all tests: one thread per process, which tests are slow, and which are skipped without their extra.
+"""For all tests: one thread per process, which tests are slow or long, and which are skipped without their extra.
 
-`make test-fast` runs the tests that are not `slow`. A test is slow by its own mark, or because it is listed here.
+`make test-fast` runs the tests that are not `slow`, `make test` those that are not `long`, `make test-long` the others.
+A test is slow or long by its own mark, or because it is listed here.
 """
 
 import re
@@ -36,6 +37,18 @@ SLOW = (
     "tests/views/report/test_report.py",
     "tests/views/test_watch.py",
 )
+# Kills, clusters and studies that take more than about fifteen seconds each: `make test-long` and CI run them.
+LONG = (
+    "tests/experiments/test_experiment.py::test_a_killed_driver_leaves_no_process_and_the_next_one",
+    "tests/experiments/test_ray.py::test_after_a_stop_a_kill_and_a_failing_run",
+    "tests/experiments/test_slurm.py::test_a_failed_run_is_named_with_its_error_after_another_try",
+    "tests/experiments/test_slurm.py::test_a_job_that_must_leave_its_node_saves_and_is_queued_again",
+    "tests/experiments/test_stage.py::test_a_task_ended_while_it_hardens_continues",
+    "tests/robustness/test_crash.py",
+    "tests/test_examples.py::test_an_example_runs[ray_two_nodes]",
+    "tests/test_examples.py::test_an_example_runs[sb3_under_weather]",
+    "tests/views/report/test_report.py::test_the_papers_grid_fits_into_one_page",
+)
 # By package: the extra that brings it, and what a failure says where it is missing, beside how to install it.
 EXTRAS = {
     "ale_py": ("atari", r"ale[-_]py|there is no Atari game"),
@@ -53,6 +66,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(SLOW):
             item.add_marker(pytest.mark.slow)
+        if item.nodeid.startswith(LONG):
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.hookimpl(wrapper=True)

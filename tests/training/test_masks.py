@@ -162,6 +162,14 @@ def test_a_maskable_ppo_is_given_the_masks_of_its_environment(tmp_path, policy):
         assert (row["agent"], row["lengths"]) == ("sb3:MaskablePPO", [20] * 3)
 
 
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_sb3_contribs_own_test_plays_our_agents_among_allowed_actions(deterministic):
+    evaluation = pytest.importorskip("sb3_contrib.common.maskable.evaluation")
+    how = {"n_eval_episodes": 2, "deterministic": deterministic, "return_episode_rewards": True, "warn": False}
+    _, lengths = evaluation.evaluate_policy(DSAC(MaskedChain(), **TINY), MaskedChain(), **how)
+    assert lengths == [20, 20]  # a chain that was played otherwise would have raised
+
+
 def test_wrappers_and_shifts_let_the_mask_through():
     def make():
         return gym.wrappers.TimeLimit(MaskedChain(), 7)
