@@ -40,10 +40,12 @@ SLOW = (
 # Kills, clusters and studies that take more than about fifteen seconds each: `make test-long` and CI run them.
 LONG = (
     "tests/experiments/test_experiment.py::test_a_killed_driver_leaves_no_process_and_the_next_one",
+    "tests/experiments/test_ray.py::test_a_cluster_that_answers_without_a_token_is_refused",
     "tests/experiments/test_ray.py::test_after_a_stop_a_kill_and_a_failing_run",
     "tests/experiments/test_slurm.py::test_a_failed_run_is_named_with_its_error_after_another_try",
     "tests/experiments/test_slurm.py::test_a_job_that_must_leave_its_node_saves_and_is_queued_again",
     "tests/experiments/test_stage.py::test_a_task_ended_while_it_hardens_continues",
+    "tests/experiments/test_stage.py::test_the_command_trains_hardens_and_tests_and_repeats_nothing",
     "tests/robustness/test_crash.py",
     "tests/test_examples.py::test_an_example_runs[ray_two_nodes]",
     "tests/test_examples.py::test_an_example_runs[sb3_under_weather]",
