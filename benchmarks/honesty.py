@@ -4,10 +4,11 @@
     python benchmarks/honesty.py --bin /path/to/another/.venv/bin     # the same with another version
 
 Each trial is a command or a small program in an empty folder. What it prints and its exit code are shown as they are.
-Takes about two minutes.
+Takes about two minutes. Needs the extra atari.
 """
 
 import argparse
+import re
 import subprocess
 import sys
 import tempfile
@@ -113,6 +114,7 @@ data[-40] ^= 1
 Path("agent.safetensors").write_bytes(data)
 print(DSAC.load("agent"))
 """
+PROGRESS = re.compile(r" (steps|episodes)/s ")
 RANDOM = "evaluate random --episodes 2 --env bad_envs:"
 TRIALS: list[tuple[str, list[str]]] = [
     (
@@ -139,7 +141,7 @@ TRIALS: list[tuple[str, list[str]]] = [
             "train bad_envs:ManyActions-v0 --steps 1 --random-steps 0 --out many",
         ],
     ),
-    ("7. Not shown to beat random play", ["evaluate random --env CartPole-v1 --episodes 5"]),
+    ("7. Not shown to beat random play", ["evaluate random --env Breakout --episodes 3 --shifts id"]),
     ("8. A saved agent with one flipped bit", ["python flipped.py"]),
 ]
 
@@ -154,7 +156,7 @@ def shown(command: str, binaries: Path, folder: Path) -> str:
     else:
         call = [str(binaries / "dsacc"), *command.split()]
     done = subprocess.run(call, cwd=folder, capture_output=True, text=True, timeout=300)
-    lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+    lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip() and not PROGRESS.search(line)]
     cut = ["   ..."] if len(lines) > 14 else []
     typed = rest if program == "sh" else command if program == "python" else f"dsacc {command}"
     return "\n".join([f"$ {typed}", *cut, *(f"   {line}" for line in lines[-14:]), f"   exit code {done.returncode}"])
