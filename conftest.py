@@ -1,4 +1,5 @@
-"""For all tests: one thread per process, which tests are slow or long, and which are skipped without their extra.
+"""For all tests: one thread per process, which tests are slow or long, which begin first, and which are skipped without
+their extra.
 
 `make test-fast` runs the tests that are not `slow`, `make test` those that are not `long`, `make test-long` the others.
 A test is slow or long by its own mark, or because it is listed here.
@@ -51,6 +52,9 @@ LONG = (
     "tests/test_examples.py::test_an_example_runs[sb3_under_weather]",
     "tests/views/report/test_report.py::test_the_papers_grid_fits_into_one_page",
 )
+# Files whose single tests take longest begin first, then the other slow ones. Workers take tests from one another, and
+# what is left at the end should be short, so that nobody waits for the last one.
+FIRST = ("tests/test_document_blocks.py", "tests/test_examples.py", "tests/experiments/")
 # By package: the extra that brings it, and what a failure says where it is missing, beside how to install it.
 EXTRAS = {
     "ale_py": ("atari", r"ale[-_]py|there is no Atari game"),
@@ -70,6 +74,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if item.nodeid.startswith(LONG):
             item.add_marker(pytest.mark.long)
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    """When a test begins. The order of tests of the same turn stays, so that modules are not torn apart."""
+    if item.nodeid.startswith(FIRST):
+        return 0
+    return 1 if item.get_closest_marker("slow") else 2
 
 
 @pytest.hookimpl(wrapper=True)

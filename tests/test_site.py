@@ -43,7 +43,7 @@ def test_headings_have_the_anchors_that_links_on_github_use(hooks):
         ("contributing.md", "docs/shifts.md#kinds", "shifts.md#kinds"),
         ("training.md", "../examples/custom_environment.py", "files/examples/custom_environment.py.md"),
         ("training.md", "atari.md", "atari.md"),
-        ("studies/lowdata.md", "lowdata.html", "lowdata-report.html"),
+        ("studies/catch.md", "readings-catch.html", "readings-catch-report.html"),
         ("studies/lowdata.md", "../lowdata.md#the-recipe", "../lowdata.md#the-recipe"),
         ("training.md", "../README.md", "index.md"),
         ("training.md", "#determinism", "#determinism"),
