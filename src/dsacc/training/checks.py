@@ -88,7 +88,7 @@ def spaces_of(file: ModelFile, name: str) -> tuple[Observations, spaces.Space[An
         many = file.config.hidden_layers > len(file.tensors) + 1_000
         known = find_encoder(file.config.encoder) is None  # the size of a user's own is not known here
         if many or (known and numbers_to_act(file.config, observations.spec, file.actions) > held):
-            raise ModelError(f"the settings in {name} are of larger networks than it holds")
+            raise ModelError(f"the tensors in {name} do not fit its settings, which are of larger networks")
     except BadInput:
         raise
     except Exception as error:  # a file may say anything, and Gymnasium, NumPy and torch each refuse in their own way
