@@ -20,6 +20,7 @@ torch.set_num_threads(1)
 # Rooms, files and tests that start programs, browsers, clusters or emulators, or train for more than two seconds.
 SLOW = (
     "tests/cli/test_demo.py",
+    "tests/cli/test_trust.py",
     "tests/envs/test_atari.py",
     "tests/experiments/",
     "tests/hardening/",

@@ -8,8 +8,8 @@ lists it.
 import dataclasses
 import hashlib
 import json
-import math
 import re
+import sys
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, Literal, get_args, get_origin
@@ -73,7 +73,9 @@ class Config:
     )
     seed: int = _run(0, "seed of everything that is random in the run", low=0, high=2**32 - 1)
 
-    envs: int = _collecting(1, "environments stepped together; updates per agent step stay the same", low=1)
+    envs: int = _collecting(
+        1, "environments stepped together; updates per agent step stay the same", low=1, high=65_536
+    )
     random_steps: int = _collecting(1_000, "agent steps at the start with uniformly random actions", low=0)
     replay_size: int = _collecting(100_000, "agent steps kept for replay; the oldest are dropped first", low=2)
     replay_compression: Literal["none", "lz4"] = _collecting(
@@ -271,10 +273,10 @@ def _checked(f: "dataclasses.Field[Any]", value: Any) -> Any:
         allowed = choices(f)
         if allowed is not None and value not in allowed:
             raise ConfigError(f"{name} is one of {', '.join(allowed)}, not {value!r}")
-        if not isinstance(value, str):
-            raise ConfigError(f"{name} must be text, not {value!r}")
+        if not isinstance(value, str) or not value.isprintable():
+            raise ConfigError(f"{name} must be text without control characters, not {value!r}")
         return value
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
         raise ConfigError(f"{name} must be a finite number, not {value!r}")
     if kind is int:
         if value != int(value):

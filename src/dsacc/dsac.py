@@ -13,13 +13,13 @@ import torch
 from gymnasium import spaces
 
 from dsacc.agent import Learner
-from dsacc.agent.encoders import import_encoder
+from dsacc.agent.encoders import import_encoder, import_stored_encoder
 from dsacc.config import Config, ConstraintSetting, default_preset, make_config
 from dsacc.envs import EnvSource, Observations, check_actions, copies, env_name, frame_stack
 from dsacc.envs.actions import count_actions, counted, to_env
 from dsacc.envs.masks import MaskReader, masks_for
 from dsacc.envs.record import Record, noted, record_of
-from dsacc.envs.spaces import space_from_json, space_to_json
+from dsacc.envs.spaces import space_to_json
 from dsacc.envs.vectors import one_env
 from dsacc.errors import ConfigError, ModelError
 from dsacc.replay import Replay, memory_needed
@@ -29,7 +29,16 @@ from dsacc.settings import Settings
 from dsacc.system.memory import free_memory
 from dsacc.system.progress import Silent, Watcher, watcher
 from dsacc.system.threads import using_threads
-from dsacc.training.checks import find_device, only_random, refuse_policy, require_fit, require_memory, whole_steps
+from dsacc.system.trust import trusting
+from dsacc.training.checks import (
+    find_device,
+    only_random,
+    refuse_policy,
+    require_fit,
+    require_memory,
+    spaces_of,
+    whole_steps,
+)
 from dsacc.training.listeners import (
     AlphaWarning,
     Callback,
@@ -105,6 +114,7 @@ class DSAC:
         self._session = Unsaved()
         self._loaded_step = self._counted_from = 0
         self._environment: Record | None = None
+        self.origin = "this agent"  # what messages call the file that it came from
 
     @property
     def actions_in_words(self) -> str:
@@ -258,25 +268,33 @@ class DSAC:
         return write_model(path, self.to_file())
 
     @classmethod
-    def load(cls, path: str | Path, env: EnvSource | None = None, *, device: str = "cpu") -> "DSAC":
+    def load(
+        cls, path: str | Path, env: EnvSource | None = None, *, device: str = "cpu", trust: bool = False
+    ) -> "DSAC":
         """Read a saved agent (or a run folder's newest). Nothing in the file is executed.
+
+        Where its encoder is one of your own, `MODULE:name`, import that module first: it is not imported because a file
+        names it, unless you `trust` the file.
 
         With `env` it can go on learning, with an empty replay memory.
         """
-        return cls.from_file(read_saved(path), env, device=device, name=str(Path(path)))
+        with trusting(trust):
+            return cls.from_file(read_saved(path), env, device=device, name=str(Path(path)))
 
     @classmethod
     def from_file(
         cls, file: ModelFile, env: EnvSource | None = None, *, device: str = "cpu", name: str = "this file"
     ) -> "DSAC":
         """The agent that a file describes, as `load` does for a path. `name` stands for it in messages."""
+        import_stored_encoder(file.config.encoder, name)
         model = cls.__new__(cls)
         model.envs = [] if env is None else [one_env(env), *copies(env, file.config.envs - 1)]
-        observations, choices = Observations(space_from_json(file.space)), _actions(file)
+        observations, choices = spaces_of(file, name)
         if model.envs:
             require_fit(model.envs[0], f"the agent in {name}", file.config.env, observations, choices)
         model._build(file.config, observations, choices, device)
         model._take(file)
+        model.origin = name
         return model
 
     def _take(self, file: ModelFile) -> None:
@@ -346,11 +364,3 @@ class DSAC:
         self.config, self._environment = replace(self.config, env=env_name(envs[0])), None
         if self._trainer is not None:
             self._trainer.change_envs(envs)
-
-
-def _actions(file: ModelFile) -> spaces.Space[Any]:
-    """The action space of a saved agent."""
-    space = spaces.Discrete(file.actions) if file.action_space is None else space_from_json(file.action_space)
-    if count_actions(space) != file.actions:
-        raise ModelError(f"the saved agent has {file.actions} actions, but says that these are of {space}")
-    return space

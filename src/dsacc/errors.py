@@ -29,6 +29,10 @@ class RunError(BadInput):
     """A run folder does not fit the command."""
 
 
+class Untrusted(ModelError):
+    """A file names or holds code, and nobody has said that it may run."""
+
+
 class TrainingDiverged(DsaccError):
     """A loss is no longer a finite number."""
 

@@ -12,7 +12,7 @@ from torch import nn
 from dsacc import DSAC
 from dsacc.agent.encoders import _BUILDS, find_encoder, import_encoder, register_encoder
 from dsacc.config import OWN_ENCODERS, make_config
-from dsacc.errors import ConfigError, ModelError
+from dsacc.errors import ConfigError, ModelError, Untrusted
 
 TINY = {"random_steps": 10, "batch_size": 4, "hidden": 8}
 MODULE = """
@@ -150,7 +150,7 @@ def test_a_saved_agent_imports_nothing_and_says_what_to_import(module):
     import_encoder("some_nets:tanh")
     DSAC("CartPole-v1", encoder="some_nets:tanh").save("agent")
     del sys.modules["some_nets"]
-    with pytest.raises(ConfigError, match=r"'some_nets', which is not imported.*give --import some_nets"):
+    with pytest.raises(Untrusted, match=r"agent names the encoder 'some_nets:tanh'.*\(--import some_nets\)"):
         DSAC.load("agent")
     assert "some_nets" not in sys.modules
     import_encoder("some_nets:tanh")
@@ -203,7 +203,7 @@ def test_the_command_line_imports_what_the_user_names(module, capsys):
     del sys.modules["some_nets"]
     asked = ["evaluate", "agent", "--episodes", "1", "--format", "json"]
     assert main(asked) == 2
-    assert "which is not imported" in capsys.readouterr().err
+    assert "agent names the encoder 'some_nets:tanh'" in capsys.readouterr().err
     assert main([*asked, "--import", "some_nets"]) == 0
     assert main([*asked, "--import", "no_such_nets"]) == 2
     assert "there is no module 'no_such_nets'" in capsys.readouterr().err

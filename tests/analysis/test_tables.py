@@ -292,6 +292,17 @@ def test_a_name_that_looks_like_markup_is_printed_as_it_is():
     assert "[red]x" in table([row([1], agent="[red]x")])
 
 
+@pytest.mark.parametrize("format", ["table", "csv", "markdown", "latex"])
+def test_no_name_commands_the_terminal(format):
+    """Rows come from files, and a name may hold what sets a window's title or clears the screen."""
+    hostile = "\x1b]0;mine\x07\x1b[2J[red]"
+    rows = [row([1, 2], f"game{hostile}", f"agent{hostile}", seed) for seed in (0, 1)]
+    shown = io.StringIO()
+    text = render(rows, format, console=Console(file=shown, force_terminal=False, width=200)) or shown.getvalue()
+    assert "]0;mine" in text
+    assert not {"\x1b", "\x07"} & set(text)
+
+
 def test_policies_are_tables_of_their_own():
     rows = grid() + grid(policy="sampled")
     assert table(rows).count("Raw scores") == 2

@@ -264,3 +264,20 @@ def test_ids_alike_in_their_first_digits_stay_whole_and_different_lengths_are_sh
         ["A-dsac-s0-ce0cd971", "26,000/100,000"],
         ["A-dsac-s0-ce054552", "26,000/50,000"],
     ]
+
+
+def test_neither_names_nor_errors_command_the_terminal(tmp_path):
+    hostile = "\x1b]0;mine\x07[bold]"
+    put(tmp_path / "plan.json", {"runs": [{"name": f"run{hostile}", "steps": 10}]})
+    put(tmp_path / "tasks" / f"run{hostile}.json", {"state": "failed", "error": hostile, "host": hostile, "pid": 1})
+    shown = io.StringIO()
+    watch(tmp_path, Console(file=shown, width=200), once=True)
+    assert shown.getvalue().count("]0;mine") >= 2
+    assert not {"\x1b", "\x07"} & set(shown.getvalue())
+
+
+def test_a_name_in_a_plan_leads_to_no_other_folder(tmp_path):
+    put(tmp_path / "elsewhere" / "status.json", {"state": "finished", "step": 7, "steps": 7})
+    names = ["../../elsewhere", "..", str(tmp_path / "elsewhere"), "mine"]
+    put(tmp_path / "out" / "plan.json", {"runs": [{"name": name, "steps": 7} for name in names]})
+    assert [standing.run for standing in read_standings(tmp_path / "out")] == ["mine"]

@@ -413,6 +413,33 @@ def test_a_graph_says_which_environment_does_not_fit(tmp_path):
         player.check_fits(Pictures(actions=2))
 
 
+@pytest.mark.parametrize("where", ["beside.bin", "../outside.bin", "ABSOLUTE", "link.bin", "nowhere.bin"])
+def test_a_graph_reads_tensors_from_files_beside_it_alone(where, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    folder = tmp_path / "downloaded"
+    folder.mkdir()
+    write_graph(folder / "net.onnx")
+    weights = onnx.load(folder / "net.onnx").graph.initializer[0]
+    data = onnx.numpy_helper.to_array(weights).tobytes()
+    for path in (tmp_path / "outside.bin", folder / "beside.bin"):
+        path.write_bytes(data)
+    (folder / "link.bin").symlink_to(tmp_path / "outside.bin")
+    graph = onnx.load(folder / "net.onnx")
+    before = OnnxPlayer(folder / "net.onnx").fingerprint
+    onnx.external_data_helper.set_external_data(
+        graph.graph.initializer[0], str(tmp_path / "outside.bin") if where == "ABSOLUTE" else where, 0, len(data)
+    )
+    graph.graph.initializer[0].ClearField("raw_data")
+    (folder / "net.onnx").write_bytes(graph.SerializeToString())
+    if where != "beside.bin":
+        with pytest.raises(ModelError, match=r"onnx:net keeps tensors in .*, and only files beside the graph are read"):
+            OnnxPlayer(folder / "net.onnx")
+        return
+    first = OnnxPlayer(folder / "net.onnx").fingerprint
+    (folder / "beside.bin").write_bytes(data[::-1])
+    assert len({before, first, OnnxPlayer(folder / "net.onnx").fingerprint}) == 3, "they are a part of the policy"
+
+
 def test_a_file_that_is_no_graph_is_refused(tmp_path):
     pytest.importorskip("onnxruntime")
     (tmp_path / "x.onnx").write_bytes(b"not a graph")

@@ -1,6 +1,7 @@
 """What a run leaves on disk, and how the same command finds it again."""
 
 import json
+import shutil
 
 import pytest
 
@@ -151,3 +152,33 @@ def test_damaged_json_is_named(tmp_path):
     (tmp_path / "run" / "config.json").write_text("{")
     with pytest.raises(RunError, match=r"config.json cannot be read as JSON"):
         train(tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "episodes.jsonl", "timing.jsonl", "replay", "checkpoints"])
+@pytest.mark.parametrize("begun", ["before its first checkpoint", "halfway"])
+def test_a_run_that_goes_on_follows_no_link_to_other_files(tmp_path, name, begun):
+    """A folder from elsewhere may have links in it: what a run cuts and removes must be its own."""
+    run, others = tmp_path / "run", tmp_path / "others"
+    train(run, 60, checkpoint_every=50)
+    if begun != "halfway":
+        shutil.rmtree(run / "checkpoints")
+        shutil.rmtree(run / "replay")
+    (run / "status.json").unlink()
+    others.mkdir()
+    (others / "mine.txt").write_text("mine")
+    if (run / name).is_dir():
+        shutil.rmtree(run / name)
+    else:
+        (run / name).unlink(missing_ok=True)
+    (run / name).symlink_to(others if name in ("replay", "checkpoints") else others / "mine.txt")
+    with pytest.raises(RunError, match=f"{name} is a link, and links in a run folder are not followed"):
+        train(run, 120, checkpoint_every=50)
+    assert [path.name for path in others.iterdir()] == ["mine.txt"]
+    assert (others / "mine.txt").read_text() == "mine"
+
+
+def test_a_file_larger_than_the_memory_is_refused_before_it_is_read(tmp_path):
+    with open(tmp_path / "agent.safetensors", "wb") as file:
+        file.truncate(2**43)  # all holes: it takes no room on the disk
+    with pytest.raises(ModelError, match=r"has 8796\.09 GB, and only .* GB of memory are free"):
+        DSAC.load(tmp_path / "agent")

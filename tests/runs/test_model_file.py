@@ -1,13 +1,14 @@
 """A saved agent is what was saved, or it is refused."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 from safetensors.torch import save as to_bytes
 
 from dsacc import DSAC
-from dsacc.errors import ModelError
+from dsacc.errors import BadInput, ModelError
 from dsacc.runs.model_file import model_bytes, parse_model, read_model
 
 
@@ -66,3 +67,50 @@ def test_a_name_that_promises_another_kind_of_file_is_refused(name, model, tmp_p
 def test_other_names_are_kept(name, model, tmp_path):
     assert model.save(tmp_path / name).name == name.removesuffix(".safetensors") + ".safetensors"
     assert DSAC.load(tmp_path / name).config == model.config
+
+
+HUGE = 10**400  # more than a float holds
+PICTURE = {"type": "Box", "dtype": "uint8"}
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "said"),
+    [
+        (["step"], 1e999, "is damaged"),
+        (["config", "hidden"], HUGE, "hidden must be a finite number"),
+        (["config", "hidden"], 10**9, "which are of larger networks"),
+        (["config", "hidden"], 10**30, "does not say what its agent sees and does"),
+        (["config", "hidden_layers"], 10**9, "which are of larger networks"),
+        (["config", "envs"], 10**9, "envs must be at most 65536"),
+        (["config", "env"], "\x1b]0;title\x07", r"env must be text without control characters, not '\\x1b\]0"),
+        (["hardened"], {"name": "\x1b[2J", "kinds": [], "train_seed": 0}, "does not say what it was hardened with"),
+        (["actions"], 10**12, "actions are too many"),
+        (["space"], {}, "does not say what its agent sees"),
+        (["space", "dtype"], "O", "does not say what its agent sees"),
+        (["space", "shape"], [-4], "does not say what its agent sees"),
+        (["space", "shape"], [10**5, 10**5], "sees more than 67,108,864 numbers at once"),
+        (["space"], {**PICTURE, "shape": [3, 4000, 4000]}, "which are of larger networks"),
+        (
+            ["space"],
+            {"type": "Discrete", "n": 10**12, "start": 0},
+            "which are of larger networks",
+        ),
+        (["space"], {"type": "MultiBinary", "n": 10**11}, "sees more than 67,108,864 numbers at once"),
+    ],
+    ids=lambda x: str(x)[:30],
+)
+def test_a_header_that_says_something_impossible_is_one_sentence_and_takes_no_memory(
+    where, value, said, model, tmp_path
+):
+    file = model.to_file()
+    _, header = header_of(model_bytes(file))
+    del header["sha256"]
+    *around, last = where
+    place = header
+    for key in around:
+        place = place[key]
+    place[last] = value
+    (tmp_path / "x.safetensors").write_bytes(to_bytes(file.tensors, {"dsacc": json.dumps(header)}))
+    with pytest.raises(BadInput, match=r"\A.+\Z") as caught:
+        DSAC.load(tmp_path / "x")
+    assert re.search(said, str(caught.value)), caught.value

@@ -1,7 +1,7 @@
 """Encoders of one's own: a function that builds a module, registered by name.
 
-A run saves the name of its encoder, never its code. Code is imported only where a user names its module: a saved file
-must not choose what is executed.
+A run saves the name of its encoder, never its code. Code is imported only where a user names its module or trusts the
+file: a saved file must not choose what is executed.
 """
 
 import sys
@@ -20,6 +20,7 @@ from dsacc.config import ENCODERS, OWN_ENCODERS, Config
 from dsacc.errors import ConfigError, first_line
 from dsacc.system.imports import import_here
 from dsacc.system.text import nearest
+from dsacc.system.trust import require
 
 Build = Callable[[spaces.Space[Any], Config], nn.Module]
 _NEVER = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)  # see OwnEncoder
@@ -51,6 +52,13 @@ def import_encoder(name: str) -> None:
     module, colon, _ = name.partition(":")
     if colon and module not in sys.modules:
         import_here(module, f"encoder {name!r} needs the module {module!r}, neither in this folder nor installed")
+
+
+def import_stored_encoder(name: str, file: str) -> None:
+    """The same for a name that was read from `file`: only where the user trusts it. A module that was imported before
+    is used as it is."""
+    require(name, "encoder", file, "--import {module}", "first import {module}")
+    import_encoder(name)
 
 
 def find_encoder(name: str) -> Build | None:

@@ -173,6 +173,14 @@ class Actor(nn.Module):
         return self.head(features)
 
 
+def numbers_to_act(config: Config, spec: ObservationSpec, actions: int) -> int:
+    """How many numbers the networks hold that an agent acts with. They are not allocated: a file may name any size."""
+    with torch.device("meta"):
+        shared = [make_encoder(config, spec)] if config.shared_trunk else []
+        networks: list[nn.Module] = [*shared, Actor(config, spec, actions)]
+    return sum(parameter.numel() for network in networks for parameter in network.parameters())
+
+
 def initialise(network: nn.Module, generator: torch.Generator) -> None:
     """Kaiming-normal weights and zero biases, drawn from `generator` in the order of the modules. What users have built
     is left as it is."""

@@ -16,6 +16,7 @@ from dsacc.analysis.rows import Condition, Row, Seed
 from dsacc.analysis.summary import Summary
 from dsacc.analysis.tables import NO_SKILL, Cell, Table, TableLine, score_table, severity_table, summary_table
 from dsacc.errors import ConfigError
+from dsacc.system.text import harmless
 
 Format = Literal["table", "csv", "markdown", "latex"]
 _NAME_WIDTH = 28  # characters of a name on the terminal; a longer one is folded
@@ -77,7 +78,8 @@ def _written(table: Table, repeat: bool) -> list[list[TableLine]]:
     Without `repeat` only the first line of a group has its first name."""
 
     def full_text(i: int, cell: Cell) -> str:
-        return f"{cell.text} ({'paper ' if i >= table.names else ''}{cell.below})" if cell.below else cell.text
+        below = f" ({'paper ' if i >= table.names else ''}{cell.below})" if cell.below else ""
+        return harmless(cell.text + below)
 
     def written(line: TableLine, first: bool) -> TableLine:
         cells = [replace(cell, text=full_text(i, cell)) for i, cell in enumerate(line)]
@@ -92,15 +94,15 @@ def _written(table: Table, repeat: bool) -> list[list[TableLine]]:
 def _print(tables: Sequence[Table], notes: Sequence[str], console: Console) -> None:
     starred = not console.is_terminal  # bold cannot be seen in a file
     for table in tables:
-        console.print(Text(table.title, style="italic"))
+        console.print(Text(harmless(table.title), style="italic"))
         for part in _parts(table, console.width):
             console.print(_rich(part, starred))
         is_best = any(cell.best for line in table.lines for cell in line)
         for note in [*(["* best mean."] if starred and is_best else []), *table.notes]:
-            console.print(note, highlight=False, style="dim")
+            console.print(Text(harmless(note), style="dim"))
         console.print()
     for note in notes:
-        console.print(note, highlight=False)
+        console.print(Text(harmless(note)))
 
 
 def _parts(table: Table, width: int) -> list[Table]:
@@ -121,7 +123,7 @@ def _rich(table: Table, starred: bool) -> RichTable:
     rich = RichTable()
     for i, name in enumerate(table.header):
         look: dict[str, Any] = {"max_width": _NAME_WIDTH} if i < table.names else {"justify": "right"}
-        rich.add_column(Text(name), overflow="fold", **look)
+        rich.add_column(Text(harmless(name)), overflow="fold", **look)
     for group in _written(table, repeat=False):
         for line in group:
             texts = [f"*{cell.text}" if cell.best and starred else cell.text for cell in line]
@@ -153,7 +155,7 @@ def _markdown(tables: Sequence[Table], notes: Sequence[str], repeat: bool) -> st
 def _markdown_text(text: str, bold: bool = False) -> str:
     for special in ("\\", "|", "*", "_", "`", "<", ">"):
         text = text.replace(special, f"\\{special}")
-    text = text.replace("\n", " ")
+    text = harmless(text).replace("\n", " ")
     return f"**{text}**" if bold else text
 
 
@@ -194,7 +196,7 @@ def _latex_cell(cell: Cell) -> str:
 
 def _latex_text(text: str) -> str:
     # A bracket at the start of a line would be read as an option of the \\ before it.
-    written = "".join(_LATEX.get(character, character) for character in text)
+    written = "".join(_LATEX.get(character, character) for character in harmless(text))
     return f"{{{written}}}" if written.startswith(("[", "*")) else written
 
 
@@ -248,7 +250,7 @@ def _csv_line(
 def csv_text(lines: Iterable[Iterable[Any]]) -> str:
     """Lines of cells as the text of a CSV file."""
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows(lines)
+    csv.writer(out, lineterminator="\n").writerows([[harmless(str(cell)) for cell in line] for line in lines])
     return out.getvalue()
 
 

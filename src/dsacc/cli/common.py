@@ -5,6 +5,8 @@ import sys
 from typing import Any
 
 from dsacc.errors import ConfigError
+from dsacc.system.text import harmless
+from dsacc.system.trust import HELP
 from dsacc.system.types import MODES, WHERE
 
 Commands = Any  # the result of argparse's add_subparsers, whose type has no public name
@@ -38,6 +40,11 @@ def import_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--import", dest="imports", action="append", default=[], metavar="MODULE", help=text)
 
 
+def trust_option(parser: argparse.ArgumentParser) -> None:
+    """`--trust`, which `main` carries out around the whole command."""
+    parser.add_argument("--trust", action="store_true", help=HELP)
+
+
 def player_options(parser: argparse.ArgumentParser) -> None:
     """Options of every command that plays games."""
     parser.add_argument("--env", help="environment to play (default: the one that the agent was trained on)")
@@ -46,8 +53,7 @@ def player_options(parser: argparse.ArgumentParser) -> None:
     where = "shift the full screen, or what the agent sees (default: screen for Atari, else observation)"
     parser.add_argument("--where", choices=WHERE, help=where)
     parser.add_argument("--seed", type=whole, default=0, help="seed of games, weather and actions (default: 0)")
-    trust = "load files that can execute code (files of Stable-Baselines3 are pickles)"
-    parser.add_argument("--trust", action="store_true", help=trust)
+    trust_option(parser)
     parser.add_argument("--threads", type=whole, default=1, help="threads of this process (default: 1)")
 
 
@@ -64,4 +70,4 @@ def at_least_one(args: argparse.Namespace, *names: str) -> None:
 
 
 def say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print(harmless(line), file=sys.stderr, flush=True)

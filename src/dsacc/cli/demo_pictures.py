@@ -12,7 +12,7 @@ import numpy as np
 from dsacc.analysis.names import display_name
 from dsacc.analysis.rows import Row
 from dsacc.dsac import DSAC
-from dsacc.envs import make_env
+from dsacc.envs import make_env, require_env
 from dsacc.envs.catch import BEST_SCORE, RANDOM_SCORE
 from dsacc.play.adapters import OwnPlayer
 from dsacc.play.rollout import BATCH, Episode, Game
@@ -112,6 +112,7 @@ def _film(agent: Tested, number: int) -> list[Array]:
     test = agent.row("fog")
     assert test is not None, "an agent of the demo is tested in fog"
     player = OwnPlayer(DSAC.load(agent.folder))
+    require_env(test.env, str(agent.folder))
     with closing(make_env(test.env)) as env:
         game = Game(env, Trial("fog", test.severity, test.mode, "greedy"), test.eval_seed or 0)
         game.begin(Episode(0, number))

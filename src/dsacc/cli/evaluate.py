@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> None:
     from dsacc.play.store import NotKept
 
     # All agents are found before any of them plays.
-    players = [find_player(spec, env=args.env, trust=args.trust) for spec in args.runs]
+    players = [find_player(spec, env=args.env) for spec in args.runs]
     names = names_of(players, args.runs, args.env)
     asked = picked(args, "shifts severity mode where episodes seed policy threads")
     rows: list[dict[str, Any]] = []

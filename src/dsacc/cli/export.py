@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from dsacc.cli.common import Commands, import_option, say
+from dsacc.cli.common import Commands, import_option, say, trust_option
 
 
 def add(commands: Commands) -> None:
@@ -24,6 +24,7 @@ def add(commands: Commands) -> None:
         "--out", type=Path, help="file to write (default: the name of RUN with .onnx or .safetensors, in this folder)"
     )
     import_option(parser)
+    trust_option(parser)
 
 
 def run(args: argparse.Namespace) -> None:

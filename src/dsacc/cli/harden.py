@@ -4,7 +4,7 @@ import argparse
 from dataclasses import fields
 from pathlib import Path
 
-from dsacc.cli.common import Commands, at_least_one, import_option, picked, say, whole
+from dsacc.cli.common import Commands, at_least_one, import_option, picked, say, trust_option, whole
 from dsacc.config import Config, choices
 
 
@@ -35,8 +35,7 @@ def add(commands: Commands) -> None:
     fresh = "begin with new weights, also where the student could begin as a copy"
     parser.add_argument("--fresh", action="store_true", help=fresh)
     parser.add_argument("--values", action="store_true", help="scores of a function or an ONNX graph are values Q")
-    trust = "load files that can execute code (files of Stable-Baselines3 are pickles)"
-    parser.add_argument("--trust", action="store_true", help=trust)
+    trust_option(parser)
     parser.add_argument("--device", default="cpu", help="cpu, cuda or mps (default: cpu)")
     parser.add_argument("--threads", type=whole, default=1, help="threads of this process (default: 1)")
 
@@ -60,7 +59,7 @@ def run(args: argparse.Namespace) -> None:
         say(f"{out}: this student stopped before its first checkpoint; it starts again with the same seed")
     elif not finished:
         say(f"new student of {args.agent} in {out}: {updates:,} updates under {', '.join(args.augment)}")
-    asked = picked(args, "augment seed picture_filter fresh values trust threads device checkpoint_every")
+    asked = picked(args, "augment seed picture_filter fresh values threads device checkpoint_every")
     harden(args.agent, args.env, out=out, progress_bar=True, **given, **asked)
     say(f"{out}: this student is finished" if finished else f"done: the student is in {out}")
     own = f" --env {args.env}" if args.env else ""

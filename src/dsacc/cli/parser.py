@@ -18,6 +18,7 @@ from dsacc.cli.common import say
 from dsacc.errors import BadInput, DsaccError, EnvFailed, Stopped
 from dsacc.system.imports import import_here
 from dsacc.system.text import nearest
+from dsacc.system.trust import trusting
 
 _MODULES = (demo, train, evaluate, harden, preview, watch, experiment, status, report, export)
 COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
@@ -77,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for SIGTERM."""
     args = build_parser().parse_args(argv)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), trusting(getattr(args, "trust", False)):
             warnings.showwarning = _warn_on_one_line
             for module in getattr(args, "imports", ()):
                 import_here(module, f"there is no module {module!r} here or among the installed packages")

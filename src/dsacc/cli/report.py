@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from dsacc.cli.common import Commands, say
+from dsacc.cli.common import Commands, import_option, say, trust_option
 
 
 def add(commands: Commands) -> None:
@@ -18,6 +18,8 @@ def add(commands: Commands) -> None:
     parser.add_argument("--videos", action="store_true", help=videos)
     parser.add_argument("--alone", action="store_true", help="write only the page, without other files or links to any")
     parser.add_argument("--out", type=Path, help="HTML file to write (default: report.html in DIR)")
+    import_option(parser)
+    trust_option(parser)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> None:
     from dsacc.views.watch.film import EXTRA, has_ffmpeg
 
     out = args.out or Path("watch.mp4" if has_ffmpeg() else "watch.gif")
-    asked = picked(args, "shifts severity mode where policy episodes seed max_steps fps trust threads")
+    asked = picked(args, "shifts severity mode where policy episodes seed max_steps fps threads")
     made = watch(args.run, args.env, out=out, progress_bar=True, **asked)
     for shift in made.shifts:
         games = zip(made.scores[shift], made.steps[shift], strict=True)

@@ -12,8 +12,9 @@ from dsacc.envs.protocol import StacksFrames
 from dsacc.envs.spaces import Observations, action_names, batch_size, check_actions, stacked
 from dsacc.errors import DsaccError, EnvError
 from dsacc.system.extras import how_to_install
-from dsacc.system.imports import current_folder, import_here
+from dsacc.system.imports import import_here, named_folder
 from dsacc.system.text import nearest
+from dsacc.system.trust import require
 
 __all__ = [
     "EnvSource",
@@ -26,6 +27,7 @@ __all__ = [
     "frame_stack",
     "make_env",
     "maker",
+    "require_env",
     "stacked",
 ]
 
@@ -37,7 +39,8 @@ NEAR = 0.6  # of 1: a suggestion less like what was asked for would mislead
 def make_env(name: str, **kwargs: Any) -> Env:
     """An environment by name: an Atari game (`Breakout`, `ALE/Breakout-v5`), or a Gymnasium id (`CartPole-v1`).
 
-    `module:Id-v0` first imports the module that registers the id; it may be in the current folder. Atari games come
+    `module:Id-v0` first imports the module that registers the id; it may be in the current folder. So give it names of
+    your own, never one that was read from a file (see `require_env`). Atari games come
     ready for the network, with the settings of `dsacc.envs.atari.Atari`. The error for an unknown name suggests the
     nearest known one.
     """
@@ -48,7 +51,7 @@ def make_env(name: str, **kwargs: Any) -> Env:
         absent = f"{name!r} needs the module {module!r}, which is neither in this folder nor installed"
         import_here(module, absent, EnvError)
     try:
-        with current_folder():  # the class may be in another module than the id
+        with named_folder():  # the class may be in another module than the id
             return gym.make(name, **kwargs)
     except gym.error.DependencyNotInstalled as error:
         raise EnvError(f"{name} needs a package that is not installed: {error}") from error
@@ -109,6 +112,12 @@ def frame_stack(env: Env) -> int:
         return 1  # a wrapper has changed the window
     base = env.unwrapped
     return int(base.frame_stack) if isinstance(base, StacksFrames) else 1
+
+
+def require_env(name: str, file: str) -> None:
+    """Allow `make_env(name)` for a name that was read from `file`. Where the name has a module that the user has not
+    named, and nobody trusts the file, an error says what would be imported from where."""
+    require(name, "environment", file, "--env {name}", "env={name!r}")
 
 
 def maker(source: EnvSource) -> Callable[[], Env]:

@@ -15,6 +15,8 @@ from dsacc.envs.pictures import float_pictures, has_picture_shape
 from dsacc.errors import BadInput, EnvError, ModelError
 from dsacc.system.types import Array
 
+MOST_NUMBERS = 2**26  # in one observation of a saved agent; a space of them takes 0.7 GB
+
 
 class Observations:
     """Turns an environment's observations into network input, one at a time or as a batch.
@@ -233,6 +235,9 @@ def space_to_json(space: spaces.Space[Any]) -> dict[str, Any]:
 def space_from_json(data: dict[str, Any]) -> spaces.Space[Any]:
     """The space of a saved agent. A Box comes back with its shape and type; only pictures have their bounds again."""
     kind = data["type"]
+    shape = np.asarray(data.get("shape", data.get("n", 0)), float) if kind in ("Box", "MultiBinary") else np.zeros(1)
+    if shape.prod() > MOST_NUMBERS:
+        raise ModelError(f"a saved agent sees more than {MOST_NUMBERS:,} numbers at once, which no agent does")
     if kind == "Box":
         dtype = np.dtype(data["dtype"])
         low, high = (0, data.get("top", 255)) if dtype == np.uint8 or "top" in data else (-1, 1)

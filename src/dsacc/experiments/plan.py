@@ -68,6 +68,12 @@ class Run:
         return self.config.run_name
 
     @property
+    def modules(self) -> tuple[str, ...]:
+        """The names for which its process imports a module of the user's, `MODULE:name`: environment and encoder."""
+        names = (self.source or self.env, str(self.settings.get("encoder", "")))
+        return tuple(name for name in names if ":" in name)
+
+    @property
     def title(self) -> str:
         """The agent as tables show it: `dsac-m`, or `dsac-m, no noise`."""
         return f"{self.agent}, {self.label}" if self.label else self.agent

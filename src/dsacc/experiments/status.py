@@ -64,9 +64,9 @@ def _is_run(path: Path) -> bool:
 
 
 def _named(entries: Any) -> list[dict[str, Any]]:
-    """The entries of a list that are objects with a name."""
-    found = entries if isinstance(entries, list) else []
-    return [entry for entry in found if isinstance(entry, dict) and isinstance(entry.get("name"), str)]
+    """The entries of a list that are objects with a name, which leads to no other folder."""
+    found = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    return [e for e in found if isinstance(e.get("name"), str) and Path(e["name"]).name == e["name"] != ".."]
 
 
 def _planned(entry: dict[str, Any], out: Path) -> list[Standing]:

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dsacc.experiments.status import BUSY, STATES, Standing, read_standings
-from dsacc.system.text import duration, readable
+from dsacc.system.text import duration, harmless, readable
 
 REFRESH = 2.0  # seconds
 _STYLES = {"failed": "red", "lost": "red", "finished": "green", **dict.fromkeys(BUSY, "cyan")}
@@ -30,8 +30,8 @@ def as_table(standings: Sequence[Standing], title: str) -> Table:
     """One row per run, and beneath it one per student."""
     counts = Counter(s.state for s in standings)
     shown = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
-    errors = escape("\n".join(f"{s.run}: {s.error}" for s in standings if s.error)) or None
-    table = Table(title=f"{escape(title)}\n{shown}", caption=errors, title_justify="left", caption_justify="left")
+    errors = _safe("\n".join(f"{s.run}: {s.error}" for s in standings if s.error)) or None
+    table = Table(title=f"{_safe(title)}\n{shown}", caption=errors, title_justify="left", caption_justify="left")
     table.box, table.pad_edge, table.padding = SIMPLE_HEAD, False, (0, 1, 0, 0)
     totals = {s.steps for s in standings if s.updates is None}
     shared = totals.pop() if len(totals) == 1 else None  # then only the heading shows it: eighty columns are few
@@ -46,8 +46,13 @@ def as_table(standings: Sequence[Standing], title: str) -> Table:
         score = "" if s.last_return is None else readable(s.last_return, 4)
         style = _STYLES.get(s.state, "")
         state = f"[{style}]{s.state}[/]" if style else s.state
-        table.add_row(escape(name), _progress(s, shared), speed, left, score, escape(s.node or ""), state)
+        table.add_row(_safe(name), _progress(s, shared), speed, left, score, _safe(s.node or ""), state)
     return table
+
+
+def _safe(text: str) -> str:
+    """Text from files, as it is: neither rich's markup nor the terminal's."""
+    return escape(harmless(text))
 
 
 def _progress(s: Standing, shared: int | None) -> str:

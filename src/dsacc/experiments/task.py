@@ -1,7 +1,8 @@
 """One task: train a run and test it, then make its students and test them. It may be repeated any number of times, on
 any machine that sees the folder: what was begun continues, and what is finished is not done again.
 
-`python -m dsacc.experiments.task OUT RUN` does it in a process of its own. Every backend starts that.
+`python -m dsacc.experiments.task OUT RUN` does it in a process of its own. Every backend starts that. The plan in OUT
+is data: a module that it names is imported only where the starter names it too, because the user's grid does.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from dsacc.system.files import json_or_empty, write_atomically
 from dsacc.system.memory import keep_freed_memory
 from dsacc.system.processes import die_with, pin_to
 from dsacc.system.threads import use_one_thread
+from dsacc.system.trust import require, trusting
 
 HEARTBEAT = 30.0  # seconds between two signs of life while a run is tested
 
@@ -165,6 +167,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("run", metavar="RUN", help="the run's name")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or mps (default: cpu)")
     parser.add_argument("--core", type=int, help="processor core to stay on (default: any)")
+    named = "MODULE:name that the plan may import; may be given again (default: none)"
+    parser.add_argument("--named", action="append", default=[], metavar="NAME", help=named)
     parser.add_argument("--parent", type=int, help="process id of the starter; end when it ends (default: do not)")
     args = parser.parse_args(argv)
     if args.parent is not None:
@@ -176,7 +180,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     keep_freed_memory()
     try:
         plan = read_plan(args.out)
-        perform(plan[args.run], plan.tests, args.out, args.device)
+        with trusting(named=args.named):
+            for name in plan[args.run].modules:
+                require(name, "module", str(args.out / "plan.json"), "--named {name}", "import {module}")
+            perform(plan[args.run], plan.tests, args.out, args.device)
     except Stopped as stopped:
         return 128 + stopped.signal
     except KeyboardInterrupt:

@@ -72,7 +72,7 @@ def harden(
         raise ConfigError(f"checkpoint_every must be a whole number of at least 1, not {checkpoint_every!r}")
     recipe = Recipe((augment,) if isinstance(augment, str) else tuple(augment), updates, states, rounds, seed)
     player = as_player(agent, env=env, trust=trust)
-    make = find_source(player, env, together=True).make
+    make = find_source(player, env, together=True, trust=trust).make
     with closing(make()) as first:
         check_same(player, first, asked_for=env is not None)
         player.check_fits(first)
@@ -91,7 +91,7 @@ def harden(
     _require_memory(recipe.states, observations)
     folder = None if out is None else RunFolder(out, model.config, recipe.updates, model.hardened, model.environment)
     if folder is not None and folder.found == "finished":
-        return DSAC.from_file(read_latest(folder.path), device=device)
+        return DSAC.from_file(read_latest(folder.path), device=device, name=str(folder.path))
     with using_threads(threads):
         work = Work(model, teacher, make, recipe, RATE)
         session = Unsaved() if folder is None else HardenSession(folder, work, checkpoint_every)

@@ -61,7 +61,8 @@ def evaluate(
 
     - `agent`: a `DSAC`, a Stable-Baselines3 model, a function from a batch of observations to actions or scores, or
       text as on the command line (a run folder, "random", "blind:RUN", "sb3:FILE", "onnx:FILE", "module:function").
-      `trust` allows files that can execute code.
+      `trust` allows files to choose code: `sb3:` files hold pickles, and any file may name an environment or an encoder
+      with a module, `MODULE:name`, which is imported only if you trust the file or pass that name yourself.
     - `env`: a name, an environment, its class, or a function that makes one. By default it is what the agent was
       trained on: copies of the environment that it learned on, wrappers included, or for a saved agent the one of that
       name. Where the name makes another environment than it was trained on, this is refused.
@@ -78,7 +79,7 @@ def evaluate(
         if value < least:
             raise ConfigError(f"{name} must be at least {least}, not {value}")
     player = as_player(agent, env=env, trust=trust)
-    source = find_source(player, env)
+    source = find_source(player, env, trust=trust)
     with ExitStack() as opened:  # closes every environment, whatever happens
 
         def make() -> Env:

@@ -10,11 +10,13 @@ from typing import Any
 
 import gymnasium as gym
 
-from dsacc.envs import EnvSource, maker
+from dsacc.envs import EnvSource, maker, require_env
 from dsacc.envs.copying import can_play_together
 from dsacc.envs.record import in_words, is_other_game, record_of
 from dsacc.errors import ConfigError, EnvError
 from dsacc.play.adapters import Player
+from dsacc.play.adapters.base import origin_of
+from dsacc.system.trust import trusting
 
 Env = gym.Env[Any, Any]
 
@@ -34,12 +36,16 @@ class Source:
     lent: bool = False  # the user's own, which is not closed
 
 
-def find_source(player: Player, env: EnvSource | None, together: bool = False) -> Source:
-    """Where the environments for this player come from. With `together`, several must be able to play at once."""
+def find_source(
+    player: Player, env: EnvSource | None, together: bool = False, by_name: bool = False, trust: bool = False
+) -> Source:
+    """Where the environments for this player come from. With `together`, several must be able to play at once. With
+    `by_name`, the name comes before the environment that it learned on. A name that comes with the player may be from a
+    file, so it imports no module unless `trust` says so."""
     if env is not None:
         return _given(env, together)
     lived_in: Env | None = getattr(player, "lived_in", None)
-    if lived_in is not None:
+    if lived_in is not None and not (by_name and player.env):
         try:
             return _copies(lived_in, together)
         except EnvError as error:
@@ -49,6 +55,8 @@ def find_source(player: Player, env: EnvSource | None, together: bool = False) -
     record: dict[str, Any] | None = getattr(player, "environment", None)
     if record is not None and record["id"] is None:
         raise EnvError(f"this agent was trained on {in_words(record)}, which has no name to make it by; {GIVE}")
+    with trusting(trust):
+        require_env(player.env, origin_of(player))
     return Source(maker(player.env), player.env)
 
 

@@ -88,6 +88,7 @@ class Checkpoints:
 
         With `alone` no older checkpoint is kept.
         """
+        self._refuse_links()
         entries = tuple(Entry(name, sha256(data), len(data)) for name, data in sorted(files.items()))
         manifest = Manifest(step, regular, entries, segments, extra)
         target, temporary = self.folder / f"step-{step}", self.folder / f".step-{step}.{os.getpid()}.tmp"
@@ -138,6 +139,7 @@ class Checkpoints:
         `restore` is called with it, and reads its segments, which may be large, once. Where one of them is damaged
         (`DamagedSegment`), the next older checkpoint is tried.
         """
+        self._refuse_links()
         passed_over: list[str] = []
         steps = sorted(self._steps(), reverse=True)
         steps.sort(key=lambda step: f"step-{step}" != self._pointed_at())  # stable: the rest stay newest first
@@ -168,6 +170,12 @@ class Checkpoints:
             return self._verified(self.replay / entry.name, entry)
         except RunError as error:
             raise DamagedSegment(str(error)) from error
+
+    def _refuse_links(self) -> None:
+        """What is not needed in these two folders is removed, so neither may be somebody else's."""
+        for folder in (self.folder, self.replay):
+            if folder.is_symlink():
+                raise RunError(f"{folder} is a link, and links in a run folder are not followed; choose another --out")
 
     def _pointed_at(self) -> str | None:
         try:

@@ -19,7 +19,7 @@ from dsacc.errors import RunError
 from dsacc.runs.checkpoint import Checkpoint, Checkpoints, Entry
 from dsacc.runs.lock import RunLock
 from dsacc.runs.model_file import ModelFile, parse_model, read_model
-from dsacc.system.files import disk_error, json_or_empty, read_json, write_atomically
+from dsacc.system.files import disk_error, json_or_empty, not_a_link, read_json, write_atomically
 
 FORMAT = 2  # of the folder; checkpoints and model files have their own
 Found = Literal["new", "restart", "continue", "finished"]
@@ -144,7 +144,8 @@ class RunFolder:
         (self.path / "evaluations").mkdir(exist_ok=True)
         for name in (*self._exact_logs, "timing.jsonl"):
             try:
-                self._files[name] = open(self.path / name, "a", encoding="utf-8")  # noqa: SIM115 - held until close
+                file = open(self.path / name, "a", encoding="utf-8", opener=not_a_link)  # noqa: SIM115 - held until close
+                self._files[name] = file
                 if self.checkpoint is None:
                     self._files[name].truncate(0)
                 elif name in self._exact_logs:

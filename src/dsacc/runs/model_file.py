@@ -124,14 +124,14 @@ def parse_model(data: bytes, path: Path) -> ModelFile:
         raise ModelError(f"{path} is not a saved dsacc agent, or is damaged ({error})") from error
     except BadInput as error:
         raise ModelError(f"{path} cannot be used: {error}") from error
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ModelError(f"{path} is not a saved dsacc agent, or is damaged ({error})") from error
 
 
 def _hardening(content: Any) -> dict[str, Any]:
     """What the header says about hardening, checked as far as others rely on it."""
     name, kinds, seed = content["name"], content["kinds"], content["train_seed"]
-    texts = isinstance(kinds, list) and all(isinstance(text, str) for text in (name, *kinds))
+    texts = isinstance(kinds, list) and all(isinstance(text, str) and text.isprintable() for text in (name, *kinds))
     if not texts or not (seed is None or type(seed) is int):
         raise ValueError("it does not say what it was hardened with")
     return dict(content)

@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from dsacc.errors import RunError
+from dsacc.system.memory import free_memory
 from dsacc.system.text import size
+
+LARGE = 2**26  # bytes from which on a file is compared with the free memory before it is read
 
 
 def sha256(data: bytes) -> str:
@@ -33,8 +36,13 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise disk_error(error, path, len(data)) from error
 
 
+def not_a_link(path: str, flags: int) -> int:
+    """For `open(..., opener=not_a_link)`: a link raises an OSError. It might lead to any file of the user's."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
 def write_synced(path: Path, data: bytes) -> None:
-    with open(path, "wb") as file:
+    with open(path, "wb", opener=not_a_link) as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -60,6 +68,8 @@ def disk_error(error: OSError, path: Path, needed: int) -> RunError:
             f"the disk of {path} is full: {size(needed)} are needed and {size(free)} are free; free some space and run "
             "the same command again, nothing that was saved is lost"
         )
+    if error.errno == errno.ELOOP:
+        return RunError(f"{path} is a link, and links in a run folder are not followed; choose another --out")
     return RunError(f"{path} cannot be written ({error.strerror or error})")
 
 
@@ -68,8 +78,11 @@ def read_file(path: Path) -> bytes:
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
         with os.fdopen(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode):
                 raise RunError(f"{path} is not a regular file")
+            if about.st_size > LARGE and about.st_size > free_memory():  # a file with holes takes no room on a disk
+                raise RunError(f"{path} has {size(about.st_size)}, and only {size(free_memory())} of memory are free")
             return file.read()
     except OSError as error:
         raise RunError(f"{path} cannot be read ({error.strerror or error})") from error

@@ -4,8 +4,10 @@ are imported when they are first used."""
 import importlib
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from pkgutil import get_importer
 from types import ModuleType
 from typing import Any
 
@@ -28,21 +30,34 @@ class Later:
         return value
 
 
+_folders: set[str] = set()  # in which a module that a user named was found
+
+
 @contextmanager
-def current_folder() -> Iterator[None]:
-    """Allow imports from the current folder, as with `python file.py`. An installed command does not search it."""
-    here = str(Path.cwd())
-    sys.path.insert(0, here)
+def _searched(folder: str) -> Iterator[None]:
+    """Allow imports from a folder, as with `python file.py`. An installed command does not search the current one."""
+    sys.path.insert(0, folder)
     try:
         yield
     finally:
-        sys.path.remove(here)
+        sys.path.remove(folder)
+
+
+def named_folder() -> AbstractContextManager[None]:
+    """Search the current folder, if a module that the user named came from it: its environments may need others.
+    Without such a module nothing is imported from there, whatever lies in it."""
+    here = str(Path.cwd())
+    return _searched(here) if here in _folders else nullcontext()
 
 
 def import_here(name: str, absent: str, kind: type[BadInput] = ConfigError) -> ModuleType:
-    """Import a module, which runs its code. Failures raise `kind`, with the message `absent` if there is no module."""
+    """Import a module that the user has named, which runs its code. The current folder comes before installed packages.
+    Failures raise `kind`, with the message `absent` if there is no module."""
+    here = str(Path.cwd())
+    if PathFinder.find_spec(name.partition(".")[0], [here]) is not None:
+        _folders.add(here)
     try:
-        with current_folder():
+        with named_folder():
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
@@ -50,3 +65,27 @@ def import_here(name: str, absent: str, kind: type[BadInput] = ConfigError) -> M
         raise kind(f"the module {name!r} needs {error.name!r}, which is not installed") from error
     except Exception as error:
         raise kind(f"the module {name!r} failed while it was imported: {first_line(error)}") from error
+
+
+def where_is(name: str) -> str | None:
+    """The file that `import_here` would read for a module; None if there is none. Nothing is imported: not the packages
+    around it either, as `importlib.util.find_spec` would."""
+    parts = name.split(".")
+    with _searched(str(Path.cwd())):
+        spec = _found(parts[0])
+        for i in range(2, len(parts) + 1):
+            spec = None if spec is None else _inside(spec, ".".join(parts[:i]))
+        places = [] if spec is None else list(spec.submodule_search_locations or ())
+    return None if spec is None else spec.origin or next(iter(places), None)
+
+
+def _found(name: str) -> ModuleSpec | None:
+    finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
+    return next(filter(None, (find(name, None) for find in finders if find is not None)), None)
+
+
+def _inside(package: ModuleSpec, name: str) -> ModuleSpec | None:
+    """A module of a package that is not imported. A file comes before a folder without __init__.py."""
+    finders = [get_importer(place) for place in package.submodule_search_locations or ()]
+    found = [spec for finder in finders if finder is not None and (spec := finder.find_spec(name)) is not None]
+    return next((spec for spec in found if spec.loader is not None), found[0] if found else None)

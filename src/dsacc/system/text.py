@@ -34,6 +34,12 @@ def listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+def harmless(text: str) -> str:
+    """Text for a terminal or a table: what is neither printable nor a line break or tab becomes �, so that no name in a
+    file can move the cursor or set the window's title."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
+
+
 def printable(value: Any, most: int = 2_000) -> str:
     """Text without control characters, lone surrogates and marks that change its direction; at most `most` long."""
     text = "".join(c if c.isprintable() else " " for c in str(value)[:most]).strip()

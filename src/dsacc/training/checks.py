@@ -1,15 +1,20 @@
-"""What is checked before a run begins: that its memory fits, that its device is there."""
+"""What is checked before a run begins, or a saved agent is built: that its memory fits, that its device is there."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
 import torch
+from gymnasium import spaces
 
+from dsacc.agent.encoders import find_encoder
+from dsacc.agent.networks import numbers_to_act
 from dsacc.config import Config
 from dsacc.envs import Observations
-from dsacc.envs.actions import counted
-from dsacc.errors import ConfigError, ModelError
+from dsacc.envs.actions import count_actions, counted
+from dsacc.envs.spaces import space_from_json
+from dsacc.errors import BadInput, ConfigError, ModelError, first_line
+from dsacc.runs import ModelFile
 from dsacc.settings import answer, is_policy_name
 from dsacc.system.text import size
 
@@ -73,3 +78,27 @@ def find_device(name: str) -> str:
             reason = "there are cpu, cuda and mps"
         raise ConfigError(f"device {name!r} is not available here ({reason}); use cpu") from error
     return name
+
+
+def spaces_of(file: ModelFile, name: str) -> tuple[Observations, spaces.Space[Any]]:
+    """What a saved agent sees and how it acts. Nothing is allocated that is larger than the file allows."""
+    try:
+        observations, choices = Observations(space_from_json(file.space)), _actions(file)
+        held = sum(tensor.numel() for tensor in file.tensors.values())
+        many = file.config.hidden_layers > len(file.tensors) + 1_000
+        known = find_encoder(file.config.encoder) is None  # the size of a user's own is not known here
+        if many or (known and numbers_to_act(file.config, observations.spec, file.actions) > held):
+            raise ModelError(f"the tensors in {name} do not fit its settings, which are of larger networks")
+    except BadInput:
+        raise
+    except Exception as error:  # a file may say anything, and Gymnasium, NumPy and torch each refuse in their own way
+        raise ModelError(f"{name} does not say what its agent sees and does ({first_line(error)})") from error
+    return observations, choices
+
+
+def _actions(file: ModelFile) -> spaces.Space[Any]:
+    """The action space of a saved agent."""
+    space = spaces.Discrete(file.actions) if file.action_space is None else space_from_json(file.action_space)
+    if count_actions(space) != file.actions:
+        raise ModelError(f"the saved agent has {file.actions} actions, but says that these are of {space}")
+    return space

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from dsacc.errors import RunError
 from dsacc.views.report.attachments import Attachments
 
 
@@ -70,3 +71,14 @@ def test_a_list_from_elsewhere_leads_nowhere_else(tmp_path, name):
     page(out, a="1")
     assert all(p.read_text() == "mine" for p in (precious, out / "precious", tmp_path / "room" / "x"))
     assert (out / "figures" / "linked.svg").is_symlink()
+
+
+@pytest.mark.parametrize("name", ["", "figures", "tables"])
+def test_a_page_is_not_written_into_somebody_elses_folder_through_a_link(tmp_path, name):
+    path, others = tmp_path / "page_files" / name, tmp_path / "others"
+    (others / "tables").mkdir(parents=True)
+    path.parent.mkdir(exist_ok=True)
+    path.symlink_to(others)
+    with pytest.raises(RunError, match="is a link, and links are not followed"):
+        page(tmp_path / "page_files", a="1")
+    assert [p.name for p in others.iterdir()] == ["tables"]

@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import shutil
+import sys
 from html.parser import HTMLParser
 
 import numpy as np
@@ -421,7 +422,8 @@ def test_a_game_that_asks_for_a_module_is_not_loaded(tmp_path):
     for name in plan.names:
         for path in (tmp_path / "runs" / name).rglob("*.json"):
             path.write_text(path.read_text().replace('"Breakout"', '"antigravity:Breakout-v0"'))
-    assert "asks for a module to be loaded" in text_of(write_report(tmp_path))
+    assert "names the environment 'antigravity:Breakout-v0': its module" in text_of(write_report(tmp_path))
+    assert "antigravity" not in sys.modules
 
 
 def test_videos_beside_are_linked(tmp_path):

@@ -161,7 +161,7 @@ def knock(address: str, stranger: bool = True) -> Literal["open", "token", "sile
     env = {**os.environ, "RAY_ADDRESS": address}
     if stranger:
         env = {k: v for k, v in env.items() if not k.startswith("RAY_AUTH_")} | {"RAY_AUTH_MODE": "disabled"}
-    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--skip-version-check"]
+    command = [sys.executable, "-P", "-m", "ray.scripts.scripts", "health-check", "--skip-version-check"]
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()  # Ray itself would keep trying
         asked = subprocess.run([*command, "--address", address], env=env, capture_output=True, timeout=KNOCK)

@@ -42,7 +42,7 @@ class Local(Backend):
 
     def submit(self, attempt: Attempt) -> Process:
         slot = min(set(range(self.workers)) - set(self._slots.values()))
-        process = start_task(attempt.out, attempt.name, self.device, self.core_for(slot))
+        process = start_task(attempt.out, attempt.name, self.device, self.core_for(slot), attempt.run.modules)
         self._slots[process] = slot
         return process
 

@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import dsacc
 from dsacc.experiments.task import TaskFile
+from dsacc.system.files import not_a_link
 from dsacc.system.threads import ONE_THREAD
 
 LOOK = 0.1  # seconds between two looks at a process
@@ -17,16 +19,18 @@ PATIENCE = 120.0  # seconds that a process has to save when it is asked to stop
 Process = subprocess.Popen[bytes]
 
 
-def start_task(out: Path, name: str, device: str, core: int | None = None) -> Process:
-    """Start the run `name` of OUT's plan. The process ends with this one, and uses the same copy of dsacc."""
-    command = [sys.executable, "-m", "dsacc.experiments.task", str(out), name]
+def start_task(out: Path, name: str, device: str, core: int | None = None, modules: Sequence[str] = ()) -> Process:
+    """Start the run `name` of OUT's plan. The process ends with this one, and uses the same copy of dsacc. It imports
+    the run's `modules`, and nothing else from the current folder, which `-m` alone would search."""
+    command = [sys.executable, "-P", "-m", "dsacc.experiments.task", str(out), name]
+    command += [word for module in modules for word in ("--named", module)]
     command += ["--device", device, "--parent", str(os.getpid())]
     command += [] if core is None else ["--core", str(core)]
     here = str(Path(dsacc.__file__).parents[1])
     path = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
     log = _log(out, name)
     log.parent.mkdir(parents=True, exist_ok=True)
-    with open(log, "ab") as file:
+    with open(log, "ab", opener=not_a_link) as file:
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

@@ -46,7 +46,7 @@ class OnRay(Backend):
         needs = {"num_cpus": 1, "num_gpus": self._gpus, "memory": attempt.memory}
         again = {"max_retries": LOSSES, "retry_exceptions": False}
         remote = self._ray.remote(perform).options(name=attempt.name, **needs, **again)
-        return remote.remote(str(attempt.out.absolute()), attempt.name, self.device)
+        return remote.remote(str(attempt.out.absolute()), attempt.name, self.device, attempt.run.modules)
 
     def poll(self, running: Mapping[Any, Attempt]) -> dict[Any, Ending]:
         self._nodes.tell_lost()
@@ -81,12 +81,12 @@ class OnRay(Backend):
         return int(self.device.startswith("cuda"))
 
 
-def perform(out: str, name: str, device: str) -> Ending:
+def perform(out: str, name: str, device: str, modules: Sequence[str] = ()) -> Ending:
     """On a worker: one attempt. It raises nothing when the run fails, so that Ray repeats only what was lost."""
     if threading.current_thread() is threading.main_thread():
         # Ray cancels by SIGINT, which is ignored on a node that a script started in the background (`ray start &`).
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    return SupervisedTask(Path(out), name, device).perform()
+    return SupervisedTask(Path(out), name, device, modules).perform()
 
 
 class _Nodes:

@@ -8,6 +8,7 @@ import getpass
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -36,19 +37,19 @@ KEY = re.compile(r"[a-z][a-z-]*")
 class Job:
     """What submitit runs: one attempt. It calls `checkpoint` when Slurm wants the node back."""
 
-    def __init__(self, out: str, name: str, device: str) -> None:
-        self.out, self.name, self.device = out, name, device
+    def __init__(self, out: str, name: str, device: str, modules: Sequence[str] = ()) -> None:
+        self.out, self.name, self.device, self.modules = out, name, device, modules
         self._task: SupervisedTask | None = None
 
     def __call__(self) -> str | None:
-        self._task = SupervisedTask(Path(self.out), self.name, self.device)
+        self._task = SupervisedTask(Path(self.out), self.name, self.device, self.modules)
         return self._task.perform().error
 
     def checkpoint(self) -> Any:
         """Have the run save, and queue the same job again. It continues from the run's folder."""
         if self._task is not None:
             self._task.stop()
-        return _submitit().helpers.DelayedSubmission(Job(self.out, self.name, self.device))
+        return _submitit().helpers.DelayedSubmission(Job(self.out, self.name, self.device, self.modules))
 
 
 class OnSlurm(Backend):
@@ -94,19 +95,21 @@ class OnSlurm(Backend):
     def submit(self, attempt: Attempt) -> str:
         out = attempt.out.absolute()  # jobs may have another working directory
         try:
-            job = self.submitit_executor(out, attempt.memory).submit(Job(str(out), attempt.name, self.device))
+            job = Job(str(out), attempt.name, self.device, attempt.run.modules)
+            submitted = self.submitit_executor(out, attempt.memory).submit(job)
         except Exception as error:  # sbatch refused; submitit raises its own and CalledProcessError
             said = " ".join(str(error).split())[-300:]
             raise DsaccError(f"Slurm does not accept the job of {attempt.name}: {said}") from error
-        jobs = {**_read_jobs(out), attempt.name: str(job.job_id)}
+        jobs = {**_read_jobs(out), attempt.name: str(submitted.job_id)}
         write_atomically(out / "slurm" / "jobs.json", (json.dumps(jobs, indent=1) + "\n").encode())
-        return str(job.job_id)
+        return str(submitted.job_id)
 
     def submitit_executor(self, out: Path, memory: int) -> Any:
         """submitit's, with the resources of one run. A job has a single thread."""
         local = self.cluster != "slurm"
-        count = {} if local else {"slurm_max_num_timeout": REQUEUES}
-        executor = _submitit().AutoExecutor(str(out / "slurm"), cluster=self.cluster, **count)
+        how: dict[str, Any] = {} if local else {"slurm_max_num_timeout": REQUEUES}
+        how[f"{self.cluster}_python"] = f"{shlex.quote(sys.executable)} -P"  # imports nothing from where it starts
+        executor = _submitit().AutoExecutor(str(out / "slurm"), cluster=self.cluster, **how)
         one = {"nodes": 1, "tasks_per_node": 1, "cpus_per_task": 1}
         one |= {"gpus_per_node": 1} if self.device.startswith("cuda") else {}
         executor.update_parameters(name="dsacc", mem_gb=-(-memory // 2**30), timeout_min=self.minutes, **one)

@@ -7,7 +7,7 @@ kernel kills it when that process ends, however it ends. So a lost worker leaves
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dsacc.experiments.backends.base import Ending
@@ -21,8 +21,8 @@ MARGIN = 60.0  # seconds; a process that lost its parent is gone by then, and th
 class SupervisedTask:
     """A run's child process. `stop` may be called from a signal handler."""
 
-    def __init__(self, out: Path, name: str, device: str) -> None:
-        self.out, self.name, self.device = out, name, device
+    def __init__(self, out: Path, name: str, device: str, modules: Sequence[str] = ()) -> None:
+        self.out, self.name, self.device, self.modules = out, name, device, modules
         self.stopped = False
         self._process: Process | None = None
 
@@ -33,7 +33,7 @@ class SupervisedTask:
             for folder in sorted((self.out / "runs").glob(f"{self.name}*")):  # the run's, and those of its students
                 wait_for_lost(folder, lambda: self.stopped)
             if not self.stopped:
-                self._process = start_task(self.out, self.name, self.device)
+                self._process = start_task(self.out, self.name, self.device, modules=self.modules)
                 while self._process.poll() is None:
                     time.sleep(LOOK)  # short: Ray's interrupt is not heard during a long wait inside the kernel
         except KeyboardInterrupt:

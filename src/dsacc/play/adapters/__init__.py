@@ -17,6 +17,7 @@ from dsacc.play.adapters.onnx_file import OnnxPlayer
 from dsacc.play.adapters.players import Agent, BlindPlayer, OwnPlayer, RandomPlayer
 from dsacc.play.adapters.sb3 import SB3Player
 from dsacc.runs.model_file import with_suffix
+from dsacc.system.trust import trusting
 
 __all__ = [
     "BlindPlayer",
@@ -39,18 +40,24 @@ def find_player(spec: str, *, env: EnvSource | None = None, trust: bool = False,
     `package.module:function`, or the path of a run folder or saved agent. A path comes before a module of that name.
 
     `env` is the environment to be played: itself, its name, its class, or a function that makes one. Our own agents
-    know theirs. `trust` allows files that can execute code (`sb3:`).
+    know theirs. `trust` allows files to choose code: `sb3:` files hold pickles, and a saved agent may name the module
+    of its encoder.
     """
+    with trusting(trust):
+        return _find(spec, env, device)
+
+
+def _find(spec: str, env: EnvSource | None, device: str) -> Player:
     kind, _, rest = spec.partition(":")
     if spec == "random":
         return _random(env)
     if kind in ("blind", "sb3", "onnx") and not rest:
         raise ConfigError(f"{spec!r} names no agent; write {kind}:{'RUN' if kind == 'blind' else 'FILE'}")
     if kind == "blind":
-        return BlindPlayer(find_player(rest, env=env, trust=trust, device=device))
+        return BlindPlayer(_find(rest, env, device))
     player: Player
     if kind == "sb3":
-        player = SB3Player.load(Path(rest).expanduser(), trust=trust, device=device)
+        player = SB3Player.load(Path(rest).expanduser(), device=device)
     elif kind == "onnx":
         player = OnnxPlayer(Path(rest).expanduser())
     elif FUNCTION.fullmatch(spec) and not Path(spec).exists() and not with_suffix(spec).exists():

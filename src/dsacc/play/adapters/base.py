@@ -45,6 +45,11 @@ def takes_masks(player: Player) -> bool:
     return bool(getattr(player, "takes_masks", False))
 
 
+def origin_of(player: Player) -> str:
+    """What messages call the file that names its environment."""
+    return str(getattr(player, "origin", player.agent))
+
+
 def act_among(player: Player, observations: Array, rngs: Rngs, greedy: bool, masks: Array | None) -> Array:
     """The player's actions, among the allowed ones where there are masks and it takes them."""
     if masks is None or not takes_masks(player):

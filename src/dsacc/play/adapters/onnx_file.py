@@ -1,7 +1,8 @@
 """A policy as an ONNX graph, whether `dsacc export` wrote it or not. It holds no code, and no custom operators are
-loaded."""
+loaded. Files in which it keeps tensors must be beside it."""
 
 import json
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -35,8 +36,8 @@ class OnnxPlayer(Player):
         self.agent = f"onnx:{name or ('graph' if isinstance(source, bytes) else Path(source).stem)}"
         if not isinstance(source, bytes) and not Path(source).is_file():
             raise ModelError(f"there is no file {source}")
+        self.fingerprint = fingerprint_of(_content(source, self.agent))
         self._session = _open(source, self.agent)
-        self.fingerprint = fingerprint_of([source if isinstance(source, bytes) else Path(source).read_bytes()])
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
         if len(inputs) != 1 or not inputs[0].shape or inputs[0].type not in _TYPES:
             found = ", ".join(f"{i.name} {i.type} {i.shape}" for i in inputs) or "none"
@@ -53,7 +54,7 @@ class OnnxPlayer(Player):
         self._actions = self._scores
         notes = self._session.get_modelmeta().custom_metadata_map
         notes = notes if "dsacc" in notes else {}  # only `dsacc export` is known to write these
-        self.env = notes.get("env")
+        self.env, self.origin = notes.get("env"), "this graph" if isinstance(source, bytes) else str(source)
         self.environment = _record(notes.get("environment"))
         self.augmented = tuple(notes.get("augmented", "").split())
         self.train_seed, self.step = _whole(notes.get("seed")), _whole(notes.get("step"))
@@ -81,6 +82,33 @@ class OnnxPlayer(Player):
                 raise ModelError(f"{self.agent} failed on observations {padded.shape}: {first_line(error)}") from error
             parts.append(np.asarray(answer)[: len(part)])
         return np.concatenate(parts)
+
+
+def _content(source: str | Path | bytes, who: str) -> Iterator[bytes]:
+    """The graph's own bytes, and those of the files in which it keeps tensors. Older versions of onnxruntime follow a
+    name out of the folder."""
+    data = source if isinstance(source, bytes) else Path(source).read_bytes()
+    yield data
+    onnx = need("onnx", "onnx")
+    try:
+        graph = onnx.load_model_from_string(data)
+    except Exception as error:  # protobuf's errors have no common type
+        raise ModelError(f"{who} cannot be read as an ONNX graph ({first_line(error)})") from error
+    for name in sorted({name for tensor in _outside(graph) for name in tensor}):
+        path = None if isinstance(source, bytes) or Path(name).name != name else Path(source).parent / name
+        if path is None or path.is_symlink() or not path.is_file():
+            raise ModelError(f"{who} keeps tensors in {name[:100]!r}, and only files beside the graph are read")
+        yield path.read_bytes()
+
+
+def _outside(message: Any) -> Iterator[list[str]]:
+    """The files that a graph refers to, wherever in it a tensor may be."""
+    for field, value in message.ListFields():
+        if field.name == "external_data":
+            yield [entry.value for entry in value if entry.key == "location"]
+        elif field.message_type is not None:
+            for part in [value] if hasattr(value, "ListFields") else value:
+                yield from _outside(part)
 
 
 def _open(source: str | Path | bytes, who: str) -> Any:

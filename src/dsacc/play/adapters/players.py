@@ -19,6 +19,7 @@ from dsacc.play.adapters.base import (
     check_action_count,
     choose,
     fingerprint_of,
+    origin_of,
     takes_masks,
 )
 from dsacc.shifts import resolve
@@ -48,6 +49,7 @@ class OwnPlayer(Player):
     takes_masks = True
     lived_in: gym.Env[Any, Any] | None = None  # the environment that it learned on, where that is at hand
     environment: dict[str, Any] | None = None  # a record of it (dsacc.envs.record), where there is one
+    origin = "this agent"  # the file that names its environment
 
     def __init__(self, model: Agent) -> None:
         self.model = model
@@ -55,7 +57,7 @@ class OwnPlayer(Player):
         self.step = model.step
         if isinstance(model, DSAC):
             self.fingerprint, self.picture_filter = fingerprint_of(_weights(model)), model.config.picture_filter
-            self.lived_in, self.environment = model.env, model.environment
+            self.lived_in, self.environment, self.origin = model.env, model.environment, model.origin
             within = model.config.augment_pictures
             kinds = () if within == "none" else resolve(within)
             if model.hardened is not None:
@@ -122,6 +124,7 @@ class BlindPlayer(Player):
         self.train_seed, self.step, self.env = player.train_seed, player.step, player.env
         self.augmented: tuple[str, ...] = getattr(player, "augmented", ())
         self.lived_in, self.environment = getattr(player, "lived_in", None), getattr(player, "environment", None)
+        self.origin = origin_of(player)
         self.fingerprint = player.fingerprint and f"blind {player.fingerprint}"
         self.takes_masks = takes_masks(player)
 

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from dsacc.errors import BadInput, ModelError, first_line
+from dsacc.errors import BadInput, ModelError, Untrusted, first_line
 from dsacc.play.adapters.base import Player, Rngs, check_spaces, choose, fingerprint_of, laid_out, need
+from dsacc.system.trust import is_trusted
 from dsacc.system.types import Array
 
 MODULES = {
@@ -50,8 +51,8 @@ class SB3Player(Player):
     def load(cls, path: str | Path, *, trust: bool = False, device: str = "cpu") -> "SB3Player":
         """From a file of `model.save`. Only with `trust`, since reading the file can execute code in it."""
         path = _existing(Path(path))
-        if not trust:
-            raise ModelError(
+        if not trust and not is_trusted():
+            raise Untrusted(
                 f"{path} is a Stable-Baselines3 file: it holds pickles, and reading these executes any code in them; "
                 "if you trust where the file comes from, add --trust (in Python: trust=True)"
             )

@@ -11,10 +11,11 @@ import numpy as np
 
 from dsacc.agent.constraints import constraints_of, noise_shape
 from dsacc.dsac import DSAC
-from dsacc.envs import action_names, checked, make_env
+from dsacc.envs import action_names, checked, make_env, require_env
 from dsacc.envs.masks import MaskReader
 from dsacc.errors import ConfigError
 from dsacc.play.adapters.base import choose
+from dsacc.system.trust import trusting
 from dsacc.system.types import Array
 from dsacc.views.insight.look import FREE, Insight, look
 
@@ -77,6 +78,7 @@ def clip_figure_data(
     env: str | Callable[[], gym.Env[Any, Any]] | None = None,
     steps: int = 300,
     draws: int = 8,
+    trust: bool = False,
 ) -> ClipData:
     """Play `steps` agent steps with sampled actions, and choose one state and one draw of noise to show.
 
@@ -84,10 +86,13 @@ def clip_figure_data(
     is examined under `draws` draws of the noise that training used. The same arguments always choose the same pair: one
     in which the unclipped lambda loses the action with the highest Q and the clipped lambda keeps it, else one in which
     the clip changes lambda, else any. Pairs whose target some lambda meets come first. Of these it takes the one whose
-    surrogate policy has the largest probability; of equals, the earliest.
+    surrogate policy has the largest probability; of equals, the earliest. `trust` is as in `evaluate`.
     """
-    model = source if isinstance(source, DSAC) else DSAC.load(source)
+    model = source if isinstance(source, DSAC) else DSAC.load(source, trust=trust)
     c = model.config
+    if env is None:
+        with trusting(trust):
+            require_env(c.env, model.origin)
     chosen = constraints_of(c.constraint)
     if len(chosen) != 1 or c.fixed_lambda is not None:
         what = "a fixed lambda" if c.fixed_lambda is not None else "two" if chosen else "no constraint"

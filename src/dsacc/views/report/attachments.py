@@ -4,6 +4,7 @@ it no longer has, and never removes a file of anybody else."""
 import json
 from pathlib import Path
 
+from dsacc.errors import RunError
 from dsacc.system.files import sha256, write_atomically
 
 LIST = "manifest.json"
@@ -14,6 +15,9 @@ class Attachments:
     """Files that belong to a page. First `write` and `adopt` them, then `settle`."""
 
     def __init__(self, path: Path) -> None:
+        for folder in (path, *(path / name for name in FOLDERS)):
+            if folder.is_symlink():  # files of these names might be anybody's there
+                raise RunError(f"{folder} is a link, and links are not followed; choose another --out")
         self.path = path
         self._made: dict[str, str] = {}  # "figures/clip.svg": its sha256
 

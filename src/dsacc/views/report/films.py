@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsacc.analysis.names import in_shift_order
-from dsacc.errors import DsaccError
+from dsacc.errors import DsaccError, RunError
+from dsacc.system.trust import may_import
 from dsacc.views.report.study import RunData, Study
 from dsacc.views.watch import watch
 from dsacc.views.watch.film import has_ffmpeg
@@ -36,8 +37,8 @@ def films(study: Study) -> list[Film]:
     """One per game and agent, of its first tested run; more where there are more than four conditions."""
     found: dict[tuple[str, str], list[Film]] = {}
     for run in sorted(study.runs, key=lambda run: -1 if run.seed is None else run.seed):
-        if not run.rows or (run.game, run.agent) in found or ":" in str(run.config.get("env")):
-            continue  # a name with a colon would import a module that the folder chose
+        if not run.rows or (run.game, run.agent) in found or not may_import(str(run.config.get("env"))):
+            continue  # the command would be refused
         shifts = in_shift_order(row.shift for row in run.rows)
         levels = list(dict.fromkeys(str(row.severity) for row in run.rows if row.severity is not None))
         level = "paper" if "paper" in levels or not levels else levels[len(levels) // 2]
@@ -61,6 +62,8 @@ def shoot(study: Study, say: Callable[[str], None], camera: Callable[..., Any] =
         out = folder / f"{film.name}{'.mp4' if has_ffmpeg() else '.gif'}"
         say(f"video: {out.name}")
         try:
+            if folder.is_symlink():
+                raise RunError(f"{folder} is a link, and links are not followed")
             folder.mkdir(exist_ok=True)
             how = {"shifts": list(film.shifts), "severity": film.severity, "mode": film.mode, "max_steps": STEPS}
             camera(film.run.path, out=out, **how)

@@ -10,6 +10,7 @@ from typing import Any
 from dsacc.agent.constraints import ALL
 from dsacc.analysis.rows import Condition
 from dsacc.shifts import names as drawable
+from dsacc.system.trust import require
 from dsacc.views.insight.clip import clip_figure_data, draw_clip
 from dsacc.views.preview import preview
 from dsacc.views.report.drawing import Drawing, finish
@@ -33,8 +34,11 @@ class Picture:
     height: int
 
 
-def weather(names: Mapping[str, str], conditions: Sequence[Condition], folder: Path, notes: list[str]) -> list[Picture]:
-    """Each game (with its name for files), clean and under the shifts. A game that cannot be drawn here gets a note."""
+def weather(
+    names: Mapping[str, str], conditions: Sequence[Condition], folder: Path, notes: list[str], study: Path
+) -> list[Picture]:
+    """Each game (with its name for files), clean and under the shifts. A game that cannot be drawn here gets a note.
+    `study` is the folder that names the games."""
     shifts = [s for s in dict.fromkeys(c.shift for c in conditions if not c.clean) if s in drawable()]
     levels = list(dict.fromkeys(c.severity for c in conditions if c.severity is not None))
     chosen = ["paper"] if "paper" in levels or not levels else [levels[len(levels) // 2]]
@@ -42,8 +46,7 @@ def weather(names: Mapping[str, str], conditions: Sequence[Condition], folder: P
     for game, slug in names.items() if shifts else ():
         path = folder / f"weather-{slug}.png"
         try:
-            if ":" in game:  # it would import a module that the folder chose
-                raise ValueError("its name asks for a module to be loaded")
+            require(game, "environment", str(study), "--import {module}", "first import {module}")
             with tempfile.TemporaryDirectory() as folder_of_one:
                 plain = Path(folder_of_one) / "plain.png"
                 preview([game], path, shifts=shifts, severities=chosen, plain=plain)
@@ -81,7 +84,7 @@ def clip_drawing(study: Study, clip: Clip, notes: list[str]) -> tuple[Drawing, s
     """From the first finished run with one constraint that has such a state to show, in the order of constraints."""
     wanted = [r for c in ALL for r in study.runs if r.config.get("constraint") == c.name]
     why = ""
-    for run in [r for r in wanted if r.state == "finished" and ":" not in str(r.config.get("env"))][:TRIES]:
+    for run in [r for r in wanted if r.state == "finished"][:TRIES]:
         try:
             figure, sentence = clip(run.path)
             title = f"With and without the clip of λ: {run.game}, seed {run.seed}"

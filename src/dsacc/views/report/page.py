@@ -17,6 +17,7 @@ from dsacc.analysis.summary import Summary
 from dsacc.errors import ConfigError
 from dsacc.system.files import write_atomically
 from dsacc.system.text import duration, listed
+from dsacc.system.trust import trusting
 from dsacc.views.report import exports, figures, progress, reproduce, tables, verdict
 from dsacc.views.report.answer import AUTHORS, TITLE, repeats
 from dsacc.views.report.attachments import Attachments
@@ -30,18 +31,24 @@ from dsacc.views.report.view import make_view, pointed_out
 
 
 def write_report(
-    folder: str | Path, out: str | Path | None = None, clip: Clip = clip_of, *, alone: bool = False
+    folder: str | Path, out: str | Path | None = None, clip: Clip = clip_of, *, alone: bool = False, trust: bool = False
 ) -> Path:
     """Write the page of `folder` to `out` (default: report.html in it), and its figures and tables into a folder beside
     it.
 
     `alone` writes only the page, without links to other files or to videos, so that it can be sent or published.
-    `clip` draws the paper's clip figure of a run folder (default: `dsacc.views.insight.clip`).
+    `clip` draws the paper's clip figure of a run folder (default: `dsacc.views.insight.clip`). `trust` allows the
+    folder to choose code: modules that its environments and encoders name are imported, to draw pictures. Without it, a
+    game with such a name has none.
     """
+    with trusting(trust):
+        return _write(Path(folder), None if out is None else Path(out), clip, alone)
+
+
+def _write(folder: Path, out: Path | None, clip: Clip, alone: bool) -> Path:
     import matplotlib
 
-    folder = Path(folder)
-    out = folder / "report.html" if out is None else Path(out)
+    out = out or folder / "report.html"
     if out.suffix.lower() not in (".html", ".htm") or out.is_dir():
         raise ConfigError(f"the report is an HTML file, so its name must end in .html; {out.name!r} does not")
     study = read_study(folder)
@@ -79,7 +86,7 @@ def _content(study: Study, out: Path, attachments: Attachments, clip: Clip) -> d
     checks = progress.check_figures(study, styles, slugs)
     diagnostics = progress.diagnostic_figures(study, styles, slugs)
     conditions = list(dict.fromkeys(c for results in found for c in results.conditions))
-    pictures = weather(slugs, conditions, attachments.path / "figures", notes)
+    pictures = weather(slugs, conditions, attachments.path / "figures", notes, study.folder)
     for picture in pictures:
         attachments.adopt(f"figures/{picture.name}.png")
     clipped = clip_drawing(study, clip, notes)

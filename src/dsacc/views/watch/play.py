@@ -86,12 +86,11 @@ def watch(
     if fps is not None and not 1 <= fps <= 120:
         raise ConfigError(f"fps must be 1 to 120, not {fps:g}")
     player, read = reader_of(as_player(agent, env=env, trust=trust))
-    if env is None and not noted(getattr(player, "environment", None)):
-        env = player.env  # by its name it can be made with pictures
-    source = find_source(player, env, together=True)
+    by_name = not noted(getattr(player, "environment", None))  # by its name it can be made with pictures
+    source = find_source(player, env, together=True, by_name=by_name, trust=trust)
     make, first = _with_pictures(source)
     with closing(first):
-        check_same(player, first, asked_for=env is not None)
+        check_same(player, first, asked_for=env is not None or by_name)
         player.check_fits(first)
         if shifts is None:
             shifts = ("id", "snow") if shows_pictures(first.observation_space) else ("id",)
