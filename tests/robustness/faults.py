@@ -26,6 +26,7 @@ from dsacc.errors import BadInput, DsaccError
 from dsacc.runs import Checkpoints, read_model
 from dsacc.runs.checkpoint import _sealed
 from dsacc.system.packing import unpack_arrays
+from robustness.flips import flipped_logs, flipped_rows, hostile_texts
 
 TINY = [
     "--steps",
@@ -56,6 +57,15 @@ def report(fault: str, fine: bool, seen: str) -> None:
 def train(out: Path, env: str = "Breakout", *more: str, **popen: object) -> subprocess.CompletedProcess:
     line = [sys.executable, "-m", "dsacc", "train", env, "--out", str(out), *TINY, "--replay-size", "200", *more]
     return subprocess.run(line, capture_output=True, text=True, env=ENV, **popen)
+
+
+def dsacc(*line: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-m", "dsacc", *line], capture_output=True, text=True, env=ENV)
+
+
+def longer(run: Path) -> subprocess.CompletedProcess:
+    """The same run for more steps."""
+    return train(run, "Breakout", "--steps", "320")
 
 
 def last_words(done: subprocess.CompletedProcess) -> str:
@@ -368,6 +378,9 @@ def main() -> int:
             passed_over(whole, work)
             foreign_files(work)
             hostile_manifests(whole, work)
+            flipped_rows(whole, work, dsacc, report)
+            flipped_logs(whole, work, dsacc, longer, report)
+            hostile_texts(whole, work, ["train", "Breakout", *TINY, "--replay-size", "200", "--steps", "320"], report)
             two_processes(work)
             running_and_stale(work)
             numbers(work)
