@@ -148,10 +148,10 @@ def test_rows_from_before_count_and_one_warning_says_how_many(model, tmp_path):
 def test_a_pipe_or_a_file_too_large_among_the_rows_is_refused_at_once(model, tmp_path):
     played(model, episodes=1, out=tmp_path)
     os.mkfifo(tmp_path / "evaluations" / "pipe.json")
-    with pytest.raises(Damaged, match=r"pipe.json is damaged: is not a regular file"):
+    with pytest.raises(Damaged, match=r"pipe.json is damaged: it is not a regular file"):
         read_rows(tmp_path / "evaluations")
     (tmp_path / "evaluations" / "pipe.json").unlink()
     with open(tmp_path / "evaluations" / "large.json", "wb") as file:
         file.truncate(10**12)
-    with pytest.raises(Damaged, match=r"large.json is damaged: has 1000.00 GB"):
+    with pytest.raises(Damaged, match=r"large.json is damaged: it has 1000.00 GB"):
         read_rows(tmp_path / "evaluations")

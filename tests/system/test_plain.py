@@ -38,11 +38,11 @@ def test_what_is_not_plain_is_refused_with_the_reason(text, why):
         parse_json(text)
 
 
-@pytest.mark.parametrize("depth", range(101, 1_200, 7))
-def test_no_depth_ends_in_a_recursion_error(depth):
+def test_no_depth_ends_in_a_recursion_error():
     """Python reads about as deep as it can print, give or take a few: a text may pass the one and not the other."""
-    with pytest.raises(NotPlain, match="nested"):
-        parse_json(nested(depth))
+    for depth in range(MAX_DEPTH + 1, 1_200):
+        with pytest.raises(NotPlain, match="nested"):
+            parse_json(nested(depth))
 
 
 def test_a_high_limit_of_recursion_changes_nothing():
@@ -72,7 +72,7 @@ def test_infinity_is_let_through_where_others_write_it():
     [
         ("a = " + nested(10_000), "nested more than 100 deep"),
         ("a = " + nested(MAX_DEPTH + 1), "nested more than 100 deep"),
-        ("a = " + "9" * 10_000, "limit"),
+        ("a = " + "9" * 10_000, "more than 128 bits"),
         (f"a = [{2**128}]", "more than 128 bits"),
         ("a = nan", "it has nan where"),
         ("a = -inf", "it has -inf where"),

@@ -134,8 +134,10 @@ def read_row_file(path: Path) -> ParsedRows:
         if not os.path.lexists(path):
             return ParsedRows([], [])
         return parse_rows(plain.parse_json(read_file(path, plain.MAX_BYTES, links=True)))
-    except (RunError, plain.NotPlain) as error:
-        return ParsedRows([], [str(error).removeprefix(f"{path} ")])
+    except RunError as error:
+        return ParsedRows([], [f"it {str(error).removeprefix(f'{path} ')}"])
+    except plain.NotPlain as error:
+        return ParsedRows([], [str(error)])
 
 
 def version() -> str:

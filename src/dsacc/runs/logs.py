@@ -79,8 +79,8 @@ def is_as_recorded(path: Path, length: int, sha256: str) -> bool:
 def check_log(run: Path, name: str, status: Mapping[str, Any]) -> bool:
     """Compare a log with what the run's status says about it. Raises `Damaged` where they differ.
 
-    False means that nothing can be said: the status is from before it knew the logs, there is no log, or the run is
-    being continued right now, which cuts its logs.
+    False means that nothing can be said: the status is from before it knew the logs, there is no log, or the run was
+    being continued, which cuts its logs.
     """
     records = status.get("logs")
     record = records.get(name) if isinstance(records, dict) else None
@@ -92,6 +92,7 @@ def check_log(run: Path, name: str, status: Mapping[str, Any]) -> bool:
         return False
     if is_as_recorded(path, length, sha256):
         return True
-    if status.get("state") == "running" and path.stat().st_size < length:
-        return False
+    with suppress(OSError):
+        if status.get("state") != "finished" and path.stat().st_size < length:
+            return False
     raise Damaged(f"{path} {CHANGED}")

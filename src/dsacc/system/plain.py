@@ -53,13 +53,16 @@ def _parsed(parse: Callable[[str], Any], data: bytes | str) -> Any:
         raise NotPlain(_DEEP) from None
     except UnicodeDecodeError as error:
         raise NotPlain(f"byte {error.start + 1} is not UTF-8") from error
-    except ValueError as error:
+    except (json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
         raise NotPlain(str(error).splitlines()[0]) from error
+    except ValueError:  # Python reads no number of thousands of digits
+        raise NotPlain(_LONG) from None
     _check(content)
     return content
 
 
 _DEEP = f"it is nested more than {MAX_DEPTH} deep"
+_LONG = f"a whole number has more than {MAX_BITS} bits"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -81,7 +84,7 @@ def _finite(text: str) -> float:
 def _whole(text: str) -> int:
     value = int(text) if len(text) <= MAX_BITS else 1 << MAX_BITS  # Python itself refuses to read very long ones
     if value.bit_length() > MAX_BITS:
-        raise NotPlain(f"a whole number has more than {MAX_BITS} bits")
+        raise NotPlain(_LONG)
     return value
 
 
@@ -91,7 +94,7 @@ def _check(content: Any) -> None:
     level = [content]
     for _ in range(MAX_DEPTH + 1):
         if any(type(item) is int and item.bit_length() > MAX_BITS for item in level):
-            raise NotPlain(f"a whole number has more than {MAX_BITS} bits")
+            raise NotPlain(_LONG)
         parts = [item for item in level if isinstance(item, dict | list)]
         if not parts:
             return

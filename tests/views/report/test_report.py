@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from helpers.quick_pictures import quick_pictures  # noqa: F401 - used by every test here
-from helpers.studies import NINE, THREE, synthetic_study
+from helpers.studies import NINE, THREE, change_rows, synthetic_study
 from PIL import Image
 
 from dsacc.analysis.names import display_name
@@ -117,7 +117,7 @@ def test_tests_on_the_way_are_in_no_table(tmp_path):
     plan = synthetic_study(tmp_path, seeds=1, points=5)
     folder = tmp_path / "runs" / plan.names[0]
     for path in (folder / "evaluations").glob("*.json"):
-        path.write_text(path.read_text().replace('"step": 100000', '"step": 50000'))
+        change_rows(path, '"step": 100000', '"step": 50000')
     study = read_study(tmp_path)
     assert [r.name for r in study.missing] == [plan.names[0]]
     assert any("not at the end of its training" in note for note in study.notes)
@@ -217,8 +217,8 @@ def test_metrics_that_were_changed_are_refused_and_times_left_out(tmp_path, caps
     metrics.write_text(metrics.read_text().replace('"alpha": 0.1', '"alpha": 0.3', 1))
     assert main(["report", str(tmp_path)]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == (
-        f"dsacc: {metrics} does not match its sha256, so it was changed after it was written; restore it, or delete it "
-        "to have the page without its curves"
+        f"dsacc: {metrics} does not match its sha256, so it was changed after it was written; restore it, or move "
+        "it away to have the page without its curves"
     )
     metrics.unlink()
     assert main(["report", str(tmp_path)]) == 0
@@ -505,8 +505,10 @@ def test_text_from_files_is_escaped(tmp_path):
 def test_a_game_that_asks_for_a_module_is_not_loaded(tmp_path):
     plan = synthetic_study(tmp_path, seeds=1, points=5)
     for name in plan.names:
-        for path in (tmp_path / "runs" / name).rglob("*.json"):
-            path.write_text(path.read_text().replace('"Breakout"', '"antigravity:Breakout-v0"'))
+        config = tmp_path / "runs" / name / "config.json"
+        config.write_text(config.read_text().replace('"Breakout"', '"antigravity:Breakout-v0"'))
+        for path in (tmp_path / "runs" / name / "evaluations").glob("*.json"):
+            change_rows(path, '"Breakout"', '"antigravity:Breakout-v0"')
     assert "asks for a module to be loaded" in text_of(write_report(tmp_path))
 
 

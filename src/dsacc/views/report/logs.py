@@ -24,7 +24,8 @@ def read_logs(run: Path, name: str, notes: list[str], unsure: list[str]) -> tupl
     try:
         known = check_log(run, "metrics.jsonl", status)
     except Damaged as error:
-        raise Damaged(f"{error}; restore it, or delete it to have the page without its curves") from error
+        first = "restore it" if status.get("state") == "finished" else "continue the run, or restore it"
+        raise Damaged(f"{error}; {first}, or move it away to have the page without its curves") from error
     metrics, timing = (_numbers(run / log, name, notes) for log in ("metrics.jsonl", "timing.jsonl"))
     unsure += [name] if metrics and not known and status.get("state") != "running" else []
     try:
