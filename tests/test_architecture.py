@@ -186,3 +186,10 @@ def called_names(path: Path) -> set[str]:
 def test_code_is_run_by_its_name_only_where_the_name_was_checked(name):
     found = {path.relative_to(SOURCE).as_posix() for path in FILES if name in called_names(path)}
     assert found == RUNS_CODE[name]
+
+
+def test_only_one_file_parses_json_and_toml():
+    """`system/plain.py` refuses what would end in a traceback later; nobody may go around it."""
+    parses = re.compile(r"\bjson\.loads?\b|JSONDecoder|tomllib|from json import")
+    found = [path.relative_to(SOURCE) for path in FILES if parses.search(path.read_text(encoding="utf-8"))]
+    assert found == [Path("system/plain.py")]

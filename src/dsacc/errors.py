@@ -33,6 +33,24 @@ class Untrusted(ModelError):
     """A file names or holds code, and nobody has said that it may run."""
 
 
+class Damaged(RunError):
+    """A file is not as dsacc wrote it."""
+
+
+class Unchecked(UserWarning):
+    """Rows of tests were used that carry no checksum. `count` says how many."""
+
+    def __init__(self, count: int, where: object) -> None:
+        super().__init__(f"{where}: {self.sentence(count)}")
+        self.count = count
+
+    @staticmethod
+    def sentence(count: int) -> str:
+        """`3 rows of tests were written before rows carried a sha256, and count unchecked`."""
+        rows = f"{count:,} rows of tests were" if count > 1 else "1 row of tests was"
+        return f"{rows} written before rows carried a sha256, and count{'s' if count == 1 else ''} unchecked"
+
+
 class TrainingDiverged(DsaccError):
     """A loss is no longer a finite number."""
 

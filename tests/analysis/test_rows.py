@@ -8,6 +8,7 @@ import pytest
 from dsacc.analysis.names import in_agent_order, in_shift_order, with_display_names
 from dsacc.analysis.rows import Condition, Row, as_rows, final_rows, parse_rows
 from dsacc.errors import ConfigError
+from dsacc.system.plain import NotPlain, parse_json
 
 CLEAN = {
     "env": "Breakout",
@@ -67,11 +68,11 @@ def test_a_missing_key_is_named_and_a_row_may_lack_severity_and_mode():
 
 
 def test_good_rows_of_a_file_are_kept_and_the_others_counted():
-    rows, problems = parse_rows([CLEAN, 3, {**CLEAN, "env": None}, SNOW])
-    assert [row.shift for row in rows] == ["id", "snow"]
-    assert problems[0] == "a row of tests must be an object, not int"
-    assert len(problems) == 2
-    assert parse_rows({"env": "x"}) == ([], ["it is not a list of rows"])
+    found = parse_rows([CLEAN, 3, {**CLEAN, "env": None}, SNOW])
+    assert [row.shift for row in found.rows] == ["id", "snow"]
+    assert found.problems[0] == "row 2 of 4: a row of tests must be an object, not int"
+    assert len(found.problems) == 2
+    assert parse_rows({"env": "x"}).problems == ["it is not a list of rows"]
 
 
 def test_dicts_and_rows_may_be_mixed():
@@ -109,3 +110,61 @@ def test_our_agents_come_first_and_a_new_constraint_needs_no_list():
     assert in_agent_order(agents) == expected
     assert in_shift_order(["fog", "blur", "id", "snow", "blur", "rain"]) == ["id", "snow", "rain", "fog", "blur"]
     assert with_display_names("P(> dsac-mv), not dsacc or random") == "P(> DSAC-MV), not dsacc or random"
+
+
+# --- checksums --------------------------------------------------------------------------------------------------------
+
+
+def test_a_row_on_disk_carries_its_sha256_and_has_the_same_keys_otherwise():
+    row = Row.from_json(SNOW)
+    assert row.sealed() == {**SNOW, "sha256": row.seal}
+    assert Row.from_json(row.sealed()) == row
+    assert "sha256" not in row.to_json()
+
+
+@pytest.mark.parametrize("key", [key for key in SNOW if key != "sha256"])
+def test_a_row_with_any_other_value_is_refused(key):
+    other = {"returns": [1.0, 5], "lengths": [10, 21], "train_seed": 1, "eval_seed": 1, "step": 1001, "severity": 2}
+    content = Row.from_json(SNOW).sealed()
+    content[key] = other.get(key, f"{content[key]}x")
+    with pytest.raises(ConfigError, match="does not match its sha256, so it was changed after it was written"):
+        Row.from_json(content)
+
+
+def test_a_row_that_another_program_wrote_again_still_holds():
+    """Other programs sort keys, write 4 for 4.0 or 0.0 for 0, add null for what is missing, or columns of their own."""
+    content = {**Row.from_json(SNOW).sealed(), "where": None, "run": None, "returns": [1, 4.0], "train_seed": 0.0}
+    again = json.loads(json.dumps({**content, "train_seed": 0, "note": "mine"}, sort_keys=True))
+    assert Row.from_json(again) == Row.from_json(SNOW)
+
+
+def test_rows_without_a_checksum_are_counted():
+    sealed = Row.from_json(CLEAN).sealed()
+    found = parse_rows([CLEAN, sealed, SNOW, {**sealed, "step": 7}])
+    assert (len(found.rows), found.unchecked) == (3, 2)
+    assert found.problems == [
+        "row 4 of 4: a row of tests does not match its sha256, so it was changed after it was written"
+    ]
+
+
+def flipped(data):
+    """The bytes with each single bit flipped in turn."""
+    for at in range(len(data)):
+        for bit in range(8):
+            yield data[:at] + bytes([data[at] ^ (1 << bit)]) + data[at + 1 :]
+
+
+def test_every_flipped_bit_of_a_file_of_rows_is_noticed_or_changes_nothing():
+    """What is read without a complaint is the same row, or the same row that says it is unchecked."""
+    row = Row.from_json({**SNOW, "env": "Pärchen", "returns": [1.5e-07, -21.0], "exposure": "near"})
+    harmless = 0
+    for text in (json.dumps([row.sealed()], indent=2), json.dumps([row.sealed()])):
+        for data in flipped(text.encode()):
+            try:
+                found = parse_rows(parse_json(data))
+            except NotPlain:
+                continue
+            if not found.problems:
+                assert found.rows == [row]
+                harmless += 1
+    assert 0 < harmless < 200  # the name `sha256` itself, E for e, and \U00E4 for \u00e4

@@ -39,7 +39,7 @@ def test_the_demo_trains_tests_and_says_where_the_results_are(tmp_path, capsys):
         for shift in ("fog", "id", "rain", "snow")
         for policy in ("greedy", "sampled")
     ]
-    assert json.loads((out / "results.json").read_text()) == [row.to_json() for row in rows]
+    assert json.loads((out / "results.json").read_text()) == [row.sealed() for row in rows]
     assert all(len(r.returns) == 10 and set(r.returns) <= {-1.0, 1.0} for r in rows)
     said = capsys.readouterr().out
     for agent, progress in (("dsac", "step 160/160"), ("dsac-m", "step 160/160"), ("dsac-m, hardened", "update 8/8")):

@@ -101,3 +101,40 @@ def test_two_files_of_stable_baselines_are_two_agents(tmp_path, capsys):
     found = names_and_scores(capsys, *files, "--env", "CartPole-v1", "--trust")
     assert [agent for agent, _ in found] == ["sb3:PPO, one", "sb3:PPO, two"]
     assert np.unique([seed for _, seed in found]).tolist() == [0, 1]
+
+
+def unsealed(path):
+    """The file as dsacc wrote it before rows carried a checksum."""
+    path.write_text(
+        json.dumps([{k: v for k, v in row.items() if k != "sha256"} for row in json.loads(path.read_text())])
+    )
+
+
+def test_a_flipped_digit_is_named_and_played_again_and_the_table_is_the_same(runs, tmp_path, capsys):
+    command = ["evaluate", str(runs / "first"), "--episodes", "2", "--out", str(tmp_path)]
+    assert main(command) == 0
+    whole = capsys.readouterr().out
+    (path,) = (tmp_path / "evaluations").glob("*.json")
+    good = path.read_bytes()
+    path.write_bytes(good.replace(b".0,", b".1,", 1))
+    assert main(command) == 0
+    found = capsys.readouterr()
+    assert (found.out, path.read_bytes()) == (whole, good)
+    said = (
+        f"dsacc: warning: {path} is passed over, and played again: row 1 of 1: a row of tests does not match its sha256"
+    )
+    assert any(line.startswith(said) for line in found.err.splitlines())
+
+
+def test_rows_from_before_are_said_once_for_all_runs_and_not_in_the_json(runs, capsys):
+    command = ["evaluate", str(runs / "first"), str(runs / "second"), "--episodes", "2", "--format", "json"]
+    assert main(command) == 0
+    whole = capsys.readouterr().out
+    for name in ("first", "second"):
+        for path in (runs / name / "evaluations").glob("*.json"):
+            unsealed(path)
+    assert main(command) == 0
+    found = capsys.readouterr()
+    assert found.out == whole
+    said = [line for line in found.err.splitlines() if "sha256" in line]
+    assert said == ["dsacc: warning: 2 rows of tests were written before rows carried a sha256, and count unchecked"]

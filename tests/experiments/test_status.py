@@ -15,6 +15,7 @@ from dsacc.experiments.plan import Plan, Run, Stage, write_plan
 from dsacc.experiments.status import Standing, read_standings
 from dsacc.experiments.status_table import as_table, watch
 from dsacc.runs.lock import STALE, RunLock
+from dsacc.system.seals import sealed
 from dsacc.system.text import duration
 
 RUN = Run("CartPole-v1", "dsac", 0, 1_000, "classic")
@@ -171,7 +172,7 @@ def test_a_live_table_ends_when_the_rest_of_a_task_will_not_be_done(hardening):
 def test_damaged_students_of_a_plan_never_stop_it(students, hardening):
     plan = json.loads((hardening / "plan.json").read_text())
     plan["runs"][0]["harden"] = students
-    put(hardening / "plan.json", plan)
+    put(hardening / "plan.json", sealed(plan))
     assert turn(hardening, "hardening", {"no": "name"})[0] == "hardening"
 
 
@@ -281,3 +282,34 @@ def test_a_name_in_a_plan_leads_to_no_other_folder(tmp_path):
     names = ["../../elsewhere", "..", str(tmp_path / "elsewhere"), "mine"]
     put(tmp_path / "out" / "plan.json", {"runs": [{"name": name, "steps": 7} for name in names]})
     assert [standing.run for standing in read_standings(tmp_path / "out")] == ["mine"]
+
+
+def test_a_number_that_was_changed_on_disk_is_not_shown_and_said(tmp_path, capsys):
+    run = tmp_path / "a"
+    DSAC("CartPole-v1", hidden=8, random_steps=10, batch_size=4, log_every=10).learn(60, out=run)
+    (good,) = read_standings(run)
+    assert (good.error, good.step) == (None, 60)
+    assert good.last_return is not None
+    whole = (run / "metrics.jsonl").read_bytes()
+    (run / "metrics.jsonl").write_bytes(whole.replace(b'"step": 60', b'"step": 61'))
+    assert main(["status", str(run), "--json"]) == 0
+    (shown,) = json.loads(capsys.readouterr().out)
+    assert shown["last_return"] is None
+    assert shown["error"].endswith("metrics.jsonl does not match its sha256, so it was changed after it was written")
+    (run / "metrics.jsonl").write_bytes(whole)
+    status = run / "status.json"
+    status.write_text(status.read_text().replace('"step": 60', '"step": 61'))
+    (standing,) = read_standings(run)
+    assert standing.step == 0
+    assert "status.json does not match its sha256" in standing.error
+
+
+def test_a_plan_that_was_changed_is_one_sentence(out, capsys):
+    text = (out / "plan.json").read_text()
+    put(out / "plan.json", text.replace('"steps": 1000', '"steps": 3000'))
+    assert main(["status", str(out)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == (
+        f"dsacc: {out / 'plan.json'} does not match its sha256, so it was changed after it was written; delete it, and "
+        "`dsacc experiment` with the same grid writes it again"
+    )

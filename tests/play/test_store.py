@@ -1,10 +1,13 @@
 """Rows in a folder: a second evaluation adds to the first and does not repeat what is there."""
 
 import json
+import os
 
 import pytest
 
 from dsacc import DSAC, evaluate
+from dsacc.analysis.rows import Row
+from dsacc.errors import Damaged, Unchecked
 from dsacc.play import store
 from dsacc.play.store import read_rows
 
@@ -67,10 +70,19 @@ def test_rows_of_another_version_are_played_again(model, tmp_path, monkeypatch):
     assert played(model, episodes=2, out=tmp_path)[1] == 2
 
 
+DEEP = "[" * 10_000 + "]" * 10_000
+
+
 @pytest.mark.parametrize(
     "content",
     [
         "",
+        DEEP,
+        '[{"env": ' + DEEP + "}]",
+        "[" * 990 + "]" * 990,
+        '[{"env": NaN}]',
+        '[{"env": "x", "env": "x"}]',
+        '[{"step": ' + "9" * 5_000 + "}]",
         "{}",
         "[1]",
         '[{"env": "x"}]',
@@ -82,8 +94,10 @@ def test_a_damaged_file_is_passed_over_with_a_warning_and_made_again(model, tmp_
     whole, _ = played(model, episodes=1, out=tmp_path)
     (path,) = (tmp_path / "evaluations").glob("*.json")
     path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(Damaged, match=r"\.json is damaged: .*; `dsacc evaluate` with the same options plays it again"):
+        read_rows(tmp_path / "evaluations")
     with pytest.warns(UserWarning, match=r"\.json is passed over"):
-        assert read_rows(tmp_path / "evaluations") == []
+        assert read_rows(tmp_path / "evaluations", strict=False) == []
     with pytest.warns(UserWarning, match=r"\.json is passed over"):
         rows, count = played(model, episodes=1, out=tmp_path)
     assert (rows, count) == (whole, 1)
@@ -94,9 +108,50 @@ def test_a_file_is_a_list_of_rows_with_the_agreed_names(model, tmp_path):
     rows, _ = played(model, episodes=2, shifts=["bias"], severity=2, mode="frozen", out=tmp_path)
     (path,) = (tmp_path / "evaluations").glob("*.json")
     (row,) = json.loads(path.read_text())
-    assert row == rows[0]
+    assert row == Row.from_json(rows[0]).sealed() == {**rows[0], "sha256": row["sha256"]}
     expected = {"env": "CartPole-v1", "agent": "dsac", "train_seed": 0, "eval_seed": 0, "step": 200}
     assert expected.items() <= row.items()
-    assert row.keys() - expected.keys() == {"shift", "severity", "mode", "policy", "returns", "lengths"}
+    keys = {"shift", "severity", "mode", "policy", "returns", "lengths"}
+    assert rows[0].keys() - expected.keys() == keys
+    assert row.keys() - expected.keys() == {*keys, "sha256"}
     assert (row["shift"], row["severity"], row["mode"], row["policy"]) == ("bias", 2, "frozen", "greedy")
     assert len(row["returns"]) == len(row["lengths"]) == 2
+
+
+def test_a_changed_digit_is_named_and_the_row_is_played_again(model, tmp_path):
+    whole, _ = played(model, episodes=2, out=tmp_path)
+    (path,) = (tmp_path / "evaluations").glob("*.json")
+    good = path.read_bytes()
+    changed = json.loads(good)
+    changed[0]["returns"][1] += 1
+    path.write_text(json.dumps(changed))
+    with pytest.raises(Damaged, match=r"greedy-seed0-\w+\.json is damaged: row 1 of 1: .* does not match its sha256"):
+        read_rows(tmp_path / "evaluations")
+    with pytest.warns(UserWarning, match=r"played again: row 1 of 1: a row of tests does not match its sha256"):
+        rows, count = played(model, episodes=2, out=tmp_path)
+    assert (rows, count, path.read_bytes()) == (whole, 2, good)
+
+
+def test_rows_from_before_count_and_one_warning_says_how_many(model, tmp_path):
+    asked = {"episodes": 2, "shifts": ["id", "bias", "gaussian_noise"], "out": tmp_path}
+    whole, _ = played(model, **asked)
+    for path in list((tmp_path / "evaluations").glob("*.json"))[:2]:
+        path.write_text(json.dumps([{k: v for k, v in json.loads(path.read_text())[0].items() if k != "sha256"}]))
+    with pytest.warns(Unchecked) as said:
+        assert played(model, **asked) == (whole, 0)
+    assert [w.message.count for w in said] == [2]
+    with pytest.warns(Unchecked, match="2 rows of tests were written before rows carried a sha256") as said:
+        assert len(read_rows(tmp_path / "evaluations")) == 3
+    assert len(said) == 1
+
+
+def test_a_pipe_or_a_file_too_large_among_the_rows_is_refused_at_once(model, tmp_path):
+    played(model, episodes=1, out=tmp_path)
+    os.mkfifo(tmp_path / "evaluations" / "pipe.json")
+    with pytest.raises(Damaged, match=r"pipe.json is damaged: it is not a regular file"):
+        read_rows(tmp_path / "evaluations")
+    (tmp_path / "evaluations" / "pipe.json").unlink()
+    with open(tmp_path / "evaluations" / "large.json", "wb") as file:
+        file.truncate(10**12)
+    with pytest.raises(Damaged, match=r"large.json is damaged: it has 1000.00 GB"):
+        read_rows(tmp_path / "evaluations")

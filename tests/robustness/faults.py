@@ -26,6 +26,7 @@ from dsacc.errors import BadInput, DsaccError
 from dsacc.runs import Checkpoints, read_model
 from dsacc.runs.checkpoint import _sealed
 from dsacc.system.packing import unpack_arrays
+from robustness.flips import flipped_logs, flipped_rows, hostile_texts
 
 TINY = [
     "--steps",
@@ -56,6 +57,20 @@ def report(fault: str, fine: bool, seen: str) -> None:
 def train(out: Path, env: str = "Breakout", *more: str, **popen: object) -> subprocess.CompletedProcess:
     line = [sys.executable, "-m", "dsacc", "train", env, "--out", str(out), *TINY, "--replay-size", "200", *more]
     return subprocess.run(line, capture_output=True, text=True, env=ENV, **popen)
+
+
+def dsacc(*line: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-m", "dsacc", *line], capture_output=True, text=True, env=ENV)
+
+
+def changed_numbers(work: Path) -> None:
+    """Flipped bits in rows and logs, and hostile texts: of a run without pictures, because there are thousands."""
+    run, more = work / "numbers", ["--steps", "320"]
+    done = train(run, "CartPole-v1")
+    assert done.returncode == 0, done.stderr
+    flipped_rows(run, work, dsacc, report)
+    flipped_logs(run, work, dsacc, lambda copy: train(copy, "CartPole-v1", *more), report)
+    hostile_texts(run, work, ["train", "CartPole-v1", *TINY, "--replay-size", "200", *more], report)
 
 
 def last_words(done: subprocess.CompletedProcess) -> str:
@@ -368,6 +383,7 @@ def main() -> int:
             passed_over(whole, work)
             foreign_files(work)
             hostile_manifests(whole, work)
+            changed_numbers(work)
             two_processes(work)
             running_and_stale(work)
             numbers(work)

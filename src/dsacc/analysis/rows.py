@@ -9,6 +9,7 @@ import numpy as np
 
 from dsacc.analysis.references import game_name
 from dsacc.errors import ConfigError
+from dsacc.system import seals
 from dsacc.system.types import EXPOSURES
 
 Seed = int | None  # None for what we did not train: a random player, a callable, another library's agent
@@ -56,7 +57,8 @@ class Row:
 
     @classmethod
     def from_json(cls, content: Any) -> "Row":
-        """The row in a JSON object. Raises a ConfigError that says what is wrong with it. Unknown keys are left out."""
+        """The row in a JSON object. Raises a ConfigError that says what is wrong with it, also where its sha256 does
+        not hold. Unknown keys are left out, and do not count for the sha256."""
         if not isinstance(content, Mapping):
             raise ConfigError(f"a row of tests must be an object, not {type(content).__name__}")
         row = {"severity": None, "mode": None, **{key: content[key] for key in _KEYS if key in content}}
@@ -67,12 +69,24 @@ class Row:
                 raise ConfigError(f"a row of tests has {str(value)[:80]!r} as {key!r}")
         if not row["returns"] or len(row["returns"]) != len(row["lengths"]):
             raise ConfigError("a row of tests needs one return and one length per episode")
-        return cls(**row)
+        found = cls(**row)
+        if seals.is_sealed(content) and content[seals.KEY] != found.seal:
+            raise ConfigError(f"a row of tests {seals.CHANGED}")
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object. `where`, `exposure`, `run` and `variant` are left out where they are None."""
         content = {key: getattr(self, key) for key in _KEYS}
         return {k: v for k, v in content.items() if v is not None or k not in _LEFT_OUT}
+
+    @property
+    def seal(self) -> str:
+        """The sha256 of everything that is known here. A key that is missing is the same as null."""
+        return seals.seal({k: v for k, v in self.to_json().items() if v is not None})
+
+    def sealed(self) -> dict[str, Any]:
+        """The JSON object as it is written to a file: with its sha256, by which a change on disk is noticed."""
+        return {**self.to_json(), seals.KEY: self.seal}
 
     @property
     def condition(self) -> Condition:
@@ -93,17 +107,27 @@ def as_rows(rows: Iterable[Row | Mapping[str, Any]]) -> list[Row]:
     return [row if isinstance(row, Row) else Row.from_json(row) for row in rows]
 
 
-def parse_rows(content: Any) -> tuple[list[Row], list[str]]:
-    """The rows of a JSON file, and a sentence about each entry that is not a row."""
+@dataclass(frozen=True)
+class ParsedRows:
+    """What a file of rows holds."""
+
+    rows: list[Row]
+    problems: list[str]  # a sentence about each entry that is not a row, or not as it was written
+    unchecked: int = 0  # rows without a sha256
+
+
+def parse_rows(content: Any) -> ParsedRows:
+    """The rows in the content of a JSON file."""
     if not isinstance(content, list):
-        return [], ["it is not a list of rows"]
-    rows, problems = [], []
-    for entry in content:
+        return ParsedRows([], ["it is not a list of rows"])
+    rows, problems, unchecked = [], [], 0
+    for number, entry in enumerate(content, start=1):
         try:
             rows.append(Row.from_json(entry))
+            unchecked += not seals.is_sealed(entry)
         except ConfigError as error:
-            problems.append(str(error))
-    return rows, problems
+            problems.append(f"row {number} of {len(content)}: {error}")
+    return ParsedRows(rows, problems, unchecked)
 
 
 def final_rows(rows: Sequence[Row], steps: int | None = None) -> list[Row]:

@@ -1,6 +1,5 @@
 """The pictures of the demo: agents in fog on the same ball, and how they learned."""
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from dsacc.play.adapters import OwnPlayer
 from dsacc.play.rollout import BATCH, Episode, Game
 from dsacc.play.store import Trial
 from dsacc.system.types import Array
+from dsacc.views.report.logs import read_numbers
 
 INK, GREY, FAINT, BAR = "#1b2430", "#5b6676", "#e3e7ec", "#3b5b86"
 MISSED, CAUGHT = "#c8321f", "#14804a"
@@ -182,8 +182,7 @@ def draw_curves(runs: Mapping[str, Path], env: str, path: Path) -> Path:
     panels = {"return": "mean return per ball", "lambda": "λ, mean over states", "expected_error": "|E_φ[Q] - μ_θ|"}
     for axis, (key, title) in zip(axes[1:], panels.items(), strict=True):
         for (agent, run), colour, style in zip(runs.items(), ("#0064c8", "#d95f02"), ("-", "--"), strict=False):
-            lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-            rows = [row for row in map(json.loads, lines) if row.get(key) is not None]
+            rows = [row for row in read_numbers(run / "metrics.jsonl")[0] if key in row]
             if rows:
                 axis.plot([r["step"] for r in rows], [r[key] for r in rows], style, color=colour, label=agent.upper())
         if key == "lambda":

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from dsacc import __version__
 from dsacc.cli import demo, evaluate, experiment, export, harden, preview, report, status, train, watch
 from dsacc.cli.common import say
-from dsacc.errors import BadInput, DsaccError, EnvFailed, Stopped
+from dsacc.errors import BadInput, DsaccError, EnvFailed, Stopped, Unchecked
 from dsacc.system.imports import import_here
 from dsacc.system.text import nearest
 from dsacc.system.trust import trusting
@@ -53,10 +53,22 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _warn_on_one_line(message: Warning | str, category: type[Warning], filename: str, *_: Any, **__: Any) -> None:
-    """Print a warning as one line. Gymnasium's are left out: our own checks raise errors for the same things."""
-    if "gymnasium" not in Path(filename).parts:
-        say(f"dsacc: warning: {message}")
+class _Warnings:
+    """Prints each warning as one line. Gymnasium's are left out: our own checks raise errors for the same things. Rows
+    without a checksum are counted, and said once, at the end of the command."""
+
+    def __init__(self) -> None:
+        self._unchecked: dict[str, int] = {}  # by the sentence: a folder may be read twice
+
+    def show(self, message: Warning | str, category: type[Warning], filename: str, *_: Any, **__: Any) -> None:
+        if isinstance(message, Unchecked):
+            self._unchecked[str(message)] = message.count
+        elif "gymnasium" not in Path(filename).parts:
+            say(f"dsacc: warning: {message}")
+
+    def end(self) -> None:
+        if self._unchecked:
+            say(f"dsacc: warning: {Unchecked.sentence(sum(self._unchecked.values()))}")
 
 
 def _own_traceback(error: DsaccError) -> list[str]:
@@ -76,13 +88,14 @@ def _own_traceback(error: DsaccError) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 0, 2 for a user's mistake, 1 for a failed run, 130 for Ctrl-C and 143
     for SIGTERM."""
-    args = build_parser().parse_args(argv)
+    args, told = build_parser().parse_args(argv), _Warnings()
     try:
         with warnings.catch_warnings(), trusting(getattr(args, "trust", False)):
-            warnings.showwarning = _warn_on_one_line
+            warnings.showwarning = told.show
             for module in getattr(args, "imports", ()):
                 import_here(module, f"there is no module {module!r} here or among the installed packages")
             COMMANDS[args.command].run(args)
+            told.end()
     except Stopped as stopped:
         say("dsacc: stopped and saved; run the same command to continue")
         return 128 + stopped.signal

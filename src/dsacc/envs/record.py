@@ -1,7 +1,6 @@
 """What an agent was trained on, as plain data: a name alone does not tell which wrappers and settings were there."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ from gymnasium import spaces, wrappers
 
 from dsacc.envs.atari import Atari
 from dsacc.envs.copying import layers_of, only_records
+from dsacc.system.plain import as_json_has_it
 
 Env = gym.Env[Any, Any]
 Record = dict[str, Any]
@@ -36,7 +36,7 @@ def record_of(env: Env) -> Record:
         "id": name,
         "class": f"{type(base).__module__}:{type(base).__qualname__}",
         "wrappers": [label for label in (_label(layer, limit) for layer in around) if label],
-        "settings": json.loads(json.dumps(settings, default=_word, sort_keys=True)),
+        "settings": as_json_has_it(settings, _word),
         "spaces": _hash(env),
     }
 

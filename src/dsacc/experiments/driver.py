@@ -13,10 +13,10 @@ from dsacc.analysis.formats import render
 from dsacc.analysis.rows import Row, final_rows
 from dsacc.errors import ConfigError, DsaccError, RunError
 from dsacc.experiments.backends.base import Backend
-from dsacc.experiments.plan import Plan, Run, Student, Tests, read_plan, why_not_grown, write_plan
+from dsacc.experiments.plan import Plan, read_plan, why_not_grown, write_plan
 from dsacc.experiments.scheduler import Outcome, execute
 from dsacc.experiments.task import folder_of, is_done
-from dsacc.play.store import read_rows
+from dsacc.experiments.tested import planned_rows
 from dsacc.runs.lock import HEARTBEAT, RunLock
 from dsacc.system.files import write_atomically
 from dsacc.system.text import duration
@@ -62,7 +62,7 @@ def run_experiment(
             with watch or nullcontext(lambda: None) as tick:
                 execute(plan, out, left, backend, tell, retries, tick)
         rows = collect(plan, out)
-        write_atomically(out / "results.json", (json.dumps([row.to_json() for row in rows], indent=2) + "\n").encode())
+        write_atomically(out / "results.json", (json.dumps([row.sealed() for row in rows], indent=2) + "\n").encode())
         print_results(plan, rows, console)
         say(f"results: {out / 'results.json'}")
     if failed:
@@ -80,7 +80,8 @@ def check_folder(plan: Plan, out: Path) -> None:
     if not out.is_dir():
         raise RunError(f"{out} is a file, not an experiment's folder; choose another --out")
     if not (out / "plan.json").exists():
-        if any(path.name != "lock" for path in out.iterdir()):
+        begun = (out / "tasks").is_dir()  # an experiment whose plan was damaged, and deleted
+        if not begun and any(path.name != "lock" for path in out.iterdir()):
             raise RunError(f"{out} holds files but no experiment; choose another --out")
         return
     if change := why_not_grown(read_plan(out), plan):
@@ -94,36 +95,8 @@ def collect(plan: Plan, out: Path) -> list[Row]:
     """The rows of all runs that are done and of their students, in the plan's order, each with the name of its folder
     and with the run's variant."""
     done = [run for run in plan.runs if is_done(run, plan.tests, out)]
-    return [row for run in done for what in run.family for row in _tested(what, run, plan.tests, out)]
-
-
-def _tested(what: Run | Student, run: Run, tests: Tests, out: Path) -> list[Row]:
-    """The rows that the plan asks for. Others may have tested the agent in other ways since, or for more episodes."""
-    found = read_rows(folder_of(out, what) / "evaluations")
-    return [
-        replace(
-            row,
-            returns=row.returns[: tests.episodes],
-            lengths=row.lengths[: tests.episodes],
-            run=what.name,
-            variant=run.label,
-        )
-        for row in found
-        if _asked(row, run, tests) and (what is run or row.agent == what.agent)
-    ]
-
-
-def _asked(row: Row, run: Run, tests: Tests) -> bool:
-    """Whether it is one of the plan's tests of a run, or of its student, which has as many steps."""
-    return (
-        row.shift in tests.shifts
-        and row.policy in tests.policy
-        and row.eval_seed == tests.seed
-        and (row.shift == "id" or (row.severity in tests.severity and row.mode == tests.mode))
-        and row.where is None
-        and len(row.returns) >= tests.episodes
-        and (row.step == run.steps or tests.every is not None)
-    )
+    family = [(what, run) for run in done for what in run.family]
+    return [row for what, run in family for row in planned_rows(what, run, plan.tests, folder_of(out, what))]
 
 
 def print_results(plan: Plan, rows: list[Row], console: Console | None = None) -> None:

@@ -20,14 +20,13 @@ shifts = ["id", "snow"]         # also: severity, mode, episodes, policy, seed, 
 ```
 """
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from dsacc.config import PRESETS, Config, field_type
-from dsacc.errors import BadInput, ConfigError
+from dsacc.errors import BadInput, ConfigError, RunError
 from dsacc.experiments.builtin import builtin_names as builtin_names
 from dsacc.experiments.builtin import builtin_text
 from dsacc.experiments.checks import Checks, hint
@@ -35,6 +34,8 @@ from dsacc.experiments.facts import EnvFacts, facts_of
 from dsacc.experiments.plan import Plan, Run, Tests
 from dsacc.experiments.stages import read_stages, stages_of
 from dsacc.shifts import find_kind
+from dsacc.system.files import read_file
+from dsacc.system.plain import MAX_GRID, NotPlain, parse_toml
 from dsacc.system.text import listed
 from dsacc.system.types import MODES, POLICIES
 
@@ -64,14 +65,14 @@ def load_plan(source: str | Path, overrides: Overrides | None = None) -> Plan:
     """A plan from a built-in grid, by name, or a TOML file. A mistake is one sentence with the file and the key."""
     text, where, name = _text(source)
     try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        content = parse_toml(text)
+    except NotPlain as error:
         raise ConfigError(f"{where} is not TOML: {error}") from error
     given = {} if overrides is None else overrides.given()
     return _Reader(where, {**content, **given}, given).plan(name)
 
 
-def _text(source: str | Path) -> tuple[str, str, str]:
+def _text(source: str | Path) -> tuple[str | bytes, str, str]:
     """The grid's text, what messages call it, and the plan's name."""
     path = Path(source)
     if str(source) in builtin_names():
@@ -80,9 +81,9 @@ def _text(source: str | Path) -> tuple[str, str, str]:
         known = hint(str(source), builtin_names(), ", or give a .toml file")
         raise ConfigError(f"there is no grid {str(source)!r}; {known}")
     try:
-        return path.read_text(encoding="utf-8"), str(path), path.stem
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read ({getattr(error, 'strerror', None) or error})") from error
+        return read_file(path, MAX_GRID, links=True), str(path), path.stem
+    except RunError as error:
+        raise ConfigError(str(error)) from error
 
 
 class _Reader(Checks):

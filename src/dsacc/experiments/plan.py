@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from dsacc.config import AGENTS, Config, make_config
-from dsacc.errors import BadInput, RunError
-from dsacc.system.files import read_json, write_atomically
+from dsacc.errors import BadInput, Damaged, RunError
+from dsacc.system.files import write_atomically
+from dsacc.system.seals import read_sealed, sealed
 
 FORMAT = 1
 
@@ -168,7 +169,7 @@ def write_plan(plan: Plan, out: Path) -> None:
         "tests": dataclasses.asdict(plan.tests),
         "runs": [_written(run) for run in plan.runs],
     }
-    write_atomically(out / "plan.json", (json.dumps(content, indent=1) + "\n").encode())
+    write_atomically(out / "plan.json", (json.dumps(sealed(content), indent=1) + "\n").encode())
 
 
 def _written(run: Run) -> dict[str, Any]:
@@ -179,8 +180,7 @@ def _written(run: Run) -> dict[str, Any]:
 
 def read_plan(out: Path) -> Plan:
     """The plan of an experiment's folder. A RunError says why it cannot be read."""
-    path = out / "plan.json"
-    content = read_json(path)
+    path, content = out / "plan.json", read_plan_content(out)
     try:
         if content["format"] != FORMAT:
             raise RunError(f"{path} has format {content['format']}, and this version of dsacc reads {FORMAT}")
@@ -201,6 +201,14 @@ def read_plan(out: Path) -> Plan:
         raise
     except BadInput as error:
         raise RunError(f"{path} cannot be used: {error}") from error
+
+
+def read_plan_content(out: Path) -> dict[str, Any]:
+    """The JSON object in OUT/plan.json. A RunError says why it cannot be used."""
+    try:
+        return read_sealed(out / "plan.json")
+    except Damaged as error:
+        raise Damaged(f"{error}; delete it, and `dsacc experiment` with the same grid writes it again") from error
 
 
 def _stage(entry: Mapping[str, Any]) -> Stage:

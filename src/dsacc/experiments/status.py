@@ -1,6 +1,5 @@
 """How the runs of a folder stand. It reads files only, so it works on any machine that sees the folder."""
 
-import json
 import os
 import socket
 import time
@@ -12,9 +11,14 @@ from typing import Any
 import psutil
 
 from dsacc.analysis.rows import is_finite, is_whole
-from dsacc.errors import RunError
+from dsacc.errors import Damaged, RunError
+from dsacc.experiments.plan import read_plan_content
+from dsacc.runs.folder import read_status
 from dsacc.runs.lock import STALE, holder_of
+from dsacc.runs.logs import check_log
 from dsacc.system.files import json_or_empty
+from dsacc.system.plain import NotPlain, parse_json
+from dsacc.system.seals import sealed_or_empty
 
 TAIL = 8_192  # bytes that are read from the end of a log
 STATES = ("waiting", "training", "hardening", "testing", "finished", "failed", "stopped", "lost")
@@ -46,7 +50,7 @@ def read_standings(folder: Path) -> list[Standing]:
     if not folder.is_dir():
         raise RunError(f"there is no folder {folder}")
     if (folder / "plan.json").is_file():
-        runs = json_or_empty(folder / "plan.json").get("runs")
+        runs = read_plan_content(folder).get("runs")
         if not isinstance(runs, list):
             raise RunError(f"{folder / 'plan.json'} is not a plan, or is damaged")
         return [standing for entry in _named(runs) for standing in _planned(entry, folder)]
@@ -124,13 +128,16 @@ def _standing(
 ) -> Standing:
     """How a folder stands. `steps` are those asked for: of a student its updates. Whether it is a student, its settings
     say where `hardened` does not."""
-    status, task = json_or_empty(run / "status.json"), task or _Task(None)
+    problems: list[str] = []
+    status, task = _status(run, problems), task or _Task(None)
     if hardened is None:
-        hardened = isinstance(json_or_empty(run / "config.json").get("hardened"), dict)
+        hardened = isinstance(sealed_or_empty(run / "config.json").get("hardened"), dict)
     step, steps = _count(status.get("step")) or 0, steps or _count(status.get("steps"))
     state, node = _state(run, status, task, steps, "hardening" if hardened else "training")
-    speed = _number(_last(run / "timing.jsonl", "steps_per_second")) if state in ("training", "hardening") else None
+    works = state in ("training", "hardening")
+    speed = _newest(run / "timing.jsonl", "steps_per_second", status, problems) if works else None
     left = (steps - step) / speed if speed and steps is not None else None
+    last_return = _newest(run / "metrics.jsonl", "return", status, problems)
     error = task.said.get("error") or status.get("error") if state in ("failed", "stopped", "lost") else None
     return Standing(
         run=name,
@@ -139,9 +146,9 @@ def _standing(
         steps=None if hardened else steps,
         steps_per_second=speed,
         seconds_left=left,
-        last_return=_number(_last(run / "metrics.jsonl", "return")),
+        last_return=last_return,
         node=node if state in (*BUSY, "lost") else None,
-        error=str(error) if error else None,
+        error="; ".join([*([str(error)] if error else []), *problems]) or None,
         update=step if hardened else None,
         updates=steps if hardened else None,
     )
@@ -171,6 +178,38 @@ def _state(run: Path, status: dict[str, Any], task: _Task, steps: int | None, wo
 # --- reading what may be missing, half-written or damaged ------------------------------------------------------------
 
 
+def _status(run: Path, problems: list[str]) -> dict[str, Any]:
+    """The content of status.json; empty where there is none, or none that can be used, which is added to `problems`."""
+    try:
+        return read_status(run)
+    except RunError as error:
+        problems.append(str(error))
+        return {}
+
+
+def _newest(path: Path, key: str, status: dict[str, Any], problems: list[str]) -> float | None:
+    """The newest number of a log. None where the log was changed since it was written, which is added to `problems`."""
+    try:
+        _check(path, status)
+    except Damaged as error:
+        problems.append(str(error))
+        return None
+    return _number(_last(path, key))
+
+
+_known: dict[Path, Any] = {}  # logs that were checked, and how they were then: a live table asks every second
+
+
+def _check(path: Path, status: dict[str, Any]) -> None:
+    with suppress(OSError):
+        found, logs = path.stat(), status.get("logs")
+        now = (found.st_mtime_ns, found.st_size, found.st_ino, logs)
+        if _known.get(path) != now:
+            check_log(path.parent, path.name, status)
+            if time.time_ns() - found.st_mtime_ns > 2e9:  # else it may change again within the same tick of its time
+                _known[path] = now
+
+
 def _last(path: Path, key: str) -> Any:
     """The newest value of `key` that is not null, from the last few KB of a file of JSON lines."""
     try:
@@ -181,8 +220,8 @@ def _last(path: Path, key: str) -> Any:
     except OSError:
         return None
     for line in reversed(lines):
-        with suppress(ValueError, RecursionError):
-            row = json.loads(line)
+        with suppress(NotPlain):
+            row = parse_json(line)
             if isinstance(row, dict) and row.get(key) is not None:
                 return row[key]
     return None

@@ -25,6 +25,7 @@ from dsacc.experiments.plan import Run, Student, Tests, read_plan
 from dsacc.system.files import json_or_empty, write_atomically
 from dsacc.system.memory import keep_freed_memory
 from dsacc.system.processes import die_with, pin_to
+from dsacc.system.seals import sealed_or_empty
 from dsacc.system.threads import use_one_thread
 from dsacc.system.trust import require, trusting
 
@@ -77,19 +78,19 @@ def folder_of(out: Path, what: Run | Student) -> Path:
 
 
 def is_done(run: Run, tests: Tests, out: Path) -> bool:
-    """Whether it is trained to its last step and tested as planned, and its students too. Files that cannot be read
-    count as not done."""
+    """Whether it is trained to its last step and tested as planned, and its students too. Files that cannot be read or
+    were changed count as not done."""
     said = TaskFile(out, run.name).read()
     if (said.get("state"), said.get("steps"), said.get("tests")) != ("done", run.steps, tests.key):
         return False
     if said.get("students", []) != [student.agent for student in run.students]:
         return False  # a student with another label is tested again: rows have the name of their agent
-    return all(_is_tested(folder_of(out, what)) for what in run.family)
+    folders = [folder_of(out, what) for what in run.family]
+    if any(sealed_or_empty(folder / "status.json").get("state") != "finished" for folder in folders):
+        return False
+    from dsacc.experiments.tested import is_tested
 
-
-def _is_tested(folder: Path) -> bool:
-    finished = json_or_empty(folder / "status.json").get("state") == "finished"
-    return finished and any((folder / "evaluations").glob("*.json"))
+    return all(is_tested(what, run, tests, folder) for what, folder in zip(run.family, folders, strict=True))
 
 
 def perform(run: Run, tests: Tests, out: Path, device: str = "cpu") -> None:

@@ -92,7 +92,7 @@ def evaluate(
         trials = list(conditions_of(first, shifts, severity, mode, where, policy))
         store = _store(out, player, first)
         about = (env_name(first), player.agent, player.train_seed, seed, player.step)
-        rows = [store.find(Row(*about, **asdict(trial), exposure=_met(player, trial))) for trial in trials]
+        rows = store.find([Row(*about, **asdict(trial), exposure=_met(player, trial)) for trial in trials])
         todo = [Episode(i, n) for i, row in enumerate(rows) for n in range(len(row.returns), episodes)]
         if todo:
             store.check()

@@ -5,14 +5,16 @@ import json
 import os
 import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from dsacc.analysis.rows import Row, parse_rows
-from dsacc.errors import RunError
-from dsacc.system.files import write_atomically
+from dsacc.analysis.rows import ParsedRows, Row, parse_rows
+from dsacc.errors import Damaged, RunError, Unchecked
+from dsacc.system import plain
+from dsacc.system.files import read_file, write_atomically
 
 
 class NotKept(RunError):
@@ -41,19 +43,31 @@ class RowStore:
     agents of one name apart, and another version may draw its weather differently. Only a file of exactly that name is
     taken as known. A `source` of None means that nobody can tell whether it is the same agent: its rows are kept, but
     the episodes are played again. So are they with `again`.
+
+    A row carries the sha256 of its content. Where that does not hold, or the file cannot be read, a warning names the
+    file, and the episodes are played again.
     """
 
     def __init__(self, folder: str | Path | None, source: str | None, again: bool = False) -> None:
         self.folder = None if folder is None else Path(folder) / "evaluations"
         self.source, self.again = source, again
 
-    def find(self, row: Row) -> Row:
-        """This row with the episodes that are known."""
-        if self.folder is not None and self.source is not None and not self.again:
-            for known in _read(self.folder / self._file_name(row)):
-                if replace(known, returns=row.returns, lengths=row.lengths) == row:
-                    return known
-        return row
+    def find(self, rows: Sequence[Row]) -> list[Row]:
+        """These rows with the episodes that are known."""
+        if self.folder is None or self.source is None or self.again:
+            return list(rows)
+        found, unchecked = [], 0
+        for row in rows:
+            path = self.folder / self._file_name(row)
+            there = read_row_file(path)
+            if there.problems:
+                warnings.warn(f"{path} is passed over, and played again: {there.problems[0]}", stacklevel=3)
+            same = (known for known in there.rows if replace(known, returns=row.returns, lengths=row.lengths) == row)
+            found.append(next(same, row))
+            unchecked += found[-1] is not row and there.unchecked > 0
+        if unchecked:
+            warnings.warn(Unchecked(unchecked, self.folder), stacklevel=3)
+        return found
 
     def check(self) -> None:
         """Raise NotKept where rows cannot be written. Afterwards the folder is there."""
@@ -69,7 +83,7 @@ class RowStore:
 
     def save(self, row: Row) -> None:
         if self.folder is not None:
-            text = json.dumps([row.to_json()], indent=2) + "\n"
+            text = json.dumps([row.sealed()], indent=2) + "\n"
             try:
                 write_atomically(self.folder / self._file_name(row), text.encode())
             except RunError as error:
@@ -88,23 +102,43 @@ class RowStore:
         return text + ".json"
 
 
-def read_rows(folder: Path) -> list[Row]:
-    """All rows in a folder such as RUN/evaluations, in the order of the files' names."""
-    return [row for path in sorted(folder.glob("*.json")) for row in _read(path)]
+def read_rows(folder: Path, strict: bool = True) -> list[Row]:
+    """All rows in a folder such as RUN/evaluations, in the order of the files' names.
+
+    A file that is not as dsacc wrote it raises `Damaged`. Without `strict` it is passed over with a warning. Rows from
+    before rows carried a sha256 count, and one warning (`Unchecked`) says how many they are.
+    """
+    rows, unchecked = list[Row](), 0
+    for path in sorted(folder.glob("*.json")):
+        found = read_row_file(path)
+        if found.problems and strict:
+            raise damaged_rows(path, found)
+        if found.problems:
+            warnings.warn(f"{path} is passed over: {found.problems[0]}", stacklevel=2)
+        rows += found.rows
+        unchecked += found.unchecked
+    if unchecked:
+        warnings.warn(Unchecked(unchecked, folder), stacklevel=2)
+    return rows
+
+
+def damaged_rows(path: Path, found: ParsedRows) -> Damaged:
+    """The error for a file of rows that cannot be trusted."""
+    what = "`dsacc evaluate` with the same options plays it again; or delete the file, to go on without it"
+    return Damaged(f"{path} is damaged: {found.problems[0]}; {what}")
+
+
+def read_row_file(path: Path) -> ParsedRows:
+    """What a file of rows holds; nothing where there is no file."""
+    try:
+        if not os.path.lexists(path):
+            return ParsedRows([], [])
+        return parse_rows(plain.parse_json(read_file(path, plain.MAX_BYTES, links=True)))
+    except RunError as error:
+        return ParsedRows([], [f"it {str(error).removeprefix(f'{path} ')}"])
+    except plain.NotPlain as error:
+        return ParsedRows([], [str(error)])
 
 
 def version() -> str:
     return metadata.version("dsacc")
-
-
-def _read(path: Path) -> list[Row]:
-    """The rows of a file, if there is one. What is not a row is passed over with a warning."""
-    try:
-        rows, problems = parse_rows(json.loads(path.read_text(encoding="utf-8")))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except (OSError, ValueError, RecursionError) as error:
-        rows, problems = [], [str(error)]
-    if problems:
-        warnings.warn(f"{path} is passed over{' in part' if rows else ''}: {problems[0]}", stacklevel=3)
-    return rows

@@ -19,6 +19,7 @@ from typing import Any
 
 from dsacc.errors import RunError
 from dsacc.system.files import disk_error, read_file, read_json, sha256, sync_folder, write_atomically, write_synced
+from dsacc.system.seals import holds, sealed
 
 FORMAT = 1
 _FOLDER = re.compile(r"step-(0|[1-9][0-9]{0,14})")
@@ -59,6 +60,10 @@ class Checkpoint:
 
 class DamagedSegment(Exception):
     """A segment of the replay is missing or does not match its sha256."""
+
+
+class DamagedLog(DamagedSegment):
+    """A log is not as it was at the checkpoint."""
 
 
 class Checkpoints:
@@ -137,10 +142,11 @@ class Checkpoints:
         """The newest intact checkpoint; None if there is none at all.
 
         `restore` is called with it, and reads its segments, which may be large, once. Where one of them is damaged
-        (`DamagedSegment`), the next older checkpoint is tried.
+        (`DamagedSegment`), or a log (`DamagedLog`), the next older checkpoint is tried.
         """
         self._refuse_links()
         passed_over: list[str] = []
+        log: DamagedLog | None = None
         steps = sorted(self._steps(), reverse=True)
         steps.sort(key=lambda step: f"step-{step}" != self._pointed_at())  # stable: the rest stay newest first
         for step in steps:
@@ -157,6 +163,9 @@ class Checkpoints:
                 return checkpoint
             except DamagedSegment as error:
                 passed_over.append(str(error))
+                log = error if isinstance(error, DamagedLog) else log
+        if log is not None:
+            raise RunError(f"{log}; restore it, or choose another --out")
         if steps:
             raise RunError(
                 f"no checkpoint in {self.folder} is intact: {'; '.join(passed_over)}; "
@@ -237,21 +246,16 @@ def _to_json(manifest: Manifest) -> bytes:
 
 def _sealed(content: dict[str, Any]) -> bytes:
     """JSON that carries the sha256 of itself."""
-    return (json.dumps(content | {"sha256": _seal(content)}, indent=1, sort_keys=True) + "\n").encode()
-
-
-def _seal(content: dict[str, Any]) -> str:
-    return sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
+    return (json.dumps(sealed(content), indent=1, sort_keys=True) + "\n").encode()
 
 
 def _unsealed(path: Path) -> dict[str, Any]:
     content = read_json(path)
-    seal = content.pop("sha256", None)
-    if content.get("format") != FORMAT and seal == _seal(content):
+    if not holds(content):
+        raise RunError(f"{path} does not match its sha256")
+    if content.get("format") != FORMAT:
         number = content.get("format")
         raise RunError(f"{path} has format {number}, but this dsacc reads format {FORMAT}; use the one that wrote it")
-    if seal != _seal(content):
-        raise RunError(f"{path} does not match its sha256")
     return content
 
 

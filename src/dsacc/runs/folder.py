@@ -1,25 +1,25 @@
 """A run folder: config.json, metrics.jsonl, episodes.jsonl, timing.jsonl, status.json, checkpoints/, replay/,
 evaluations/, lock."""
 
-import contextlib
 import dataclasses
 import json
-import math
 import os
 import platform
 import warnings
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 from dsacc.config import Config
 from dsacc.envs.record import in_words, is_other_game, is_record
-from dsacc.errors import RunError
-from dsacc.runs.checkpoint import Checkpoint, Checkpoints, Entry
+from dsacc.errors import Damaged, RunError
+from dsacc.runs.checkpoint import Checkpoint, Checkpoints, DamagedLog, Entry
 from dsacc.runs.lock import RunLock
+from dsacc.runs.logs import Log, is_as_recorded
 from dsacc.runs.model_file import ModelFile, parse_model, read_model
-from dsacc.system.files import disk_error, json_or_empty, not_a_link, read_json, write_atomically
+from dsacc.system.files import disk_error, read_json, write_atomically
+from dsacc.system.seals import CHANGED, holds, is_sealed, read_sealed, sealed, sealed_or_empty
 
 FORMAT = 2  # of the folder; checkpoints and model files have their own
 Found = Literal["new", "restart", "continue", "finished"]
@@ -45,7 +45,7 @@ class RunFolder:
         self.checkpoints = Checkpoints(self.path)
         self.checkpoint: Checkpoint | None = None  # where the run continues
         self.found: Found = self._look()
-        self._files: dict[str, IO[str]] = {}
+        self._logs: dict[str, Log] = {}
         self._lock: RunLock | None = None
 
     def _look(self) -> Found:
@@ -58,10 +58,16 @@ class RunFolder:
                 raise RunError(f"{self.path} contains files but no run; choose another --out")
             return "new"
         self._require_same_settings()
-        status = read_status(self.path)
+        status, damaged = {}, ""
+        try:
+            status = read_status(self.path)
+        except RunError as error:  # then the newest checkpoint says how far it is
+            damaged = str(error)
         if status.get("state") == "finished" and _count(status.get("step")) >= self.steps:
             return "finished"
         self.checkpoint = self.checkpoints.newest()
+        if self.checkpoint is None and damaged:  # it may have been finished, and what it learned be put elsewhere
+            raise RunError(f"{damaged}; restore it, or choose another --out")
         if self.checkpoint is None:
             return "restart"
         if self.checkpoint.manifest.step > self.steps:
@@ -78,6 +84,8 @@ class RunFolder:
                 f"{self.path} has format {content.get('format')}, but this version of dsacc reads format {FORMAT}; "
                 "use the version that wrote it, or choose another --out"
             )
+        if is_sealed(content) and not holds(content):
+            raise Damaged(f"{self.path / 'config.json'} {CHANGED}; restore it, or choose another --out")
         before = content.get("config")
         if not isinstance(before, dict):
             raise RunError(f"{self.path / 'config.json'} does not contain the settings of a run; choose another --out")
@@ -114,12 +122,24 @@ class RunFolder:
             if self.found == "finished":
                 raise RunError(f"another process has just finished {self.path}; there is nothing left to do")
             if self.found == "continue":
-                self.checkpoint = self.checkpoints.newest(restore)
+                self.checkpoint = self.checkpoints.newest(lambda checkpoint: self._restore(checkpoint, restore))
             said += self._open_logs(runtime)
         except BaseException:
             self.release()
             raise
         return said
+
+    def _restore(self, checkpoint: Checkpoint, restore: Callable[[Checkpoint], None]) -> None:
+        """Restore a checkpoint whose logs are as it recorded them. One of before has their length alone."""
+        extra = checkpoint.manifest.extra
+        for name in self._exact_logs:
+            path, length = self.path / name, _count(extra.get(_in_extra(name)))
+            sha256 = extra.get(_in_extra(name, "sha256"))
+            if (path.stat().st_size if path.is_file() else 0) < length:
+                raise DamagedLog(f"{path} is shorter than at its checkpoint")
+            if sha256 is not None and not is_as_recorded(path, length, sha256):
+                raise DamagedLog(f"{path} {CHANGED}")
+        restore(checkpoint)
 
     def _open_logs(self, runtime: Mapping[str, Any]) -> list[str]:
         said = []
@@ -143,15 +163,7 @@ class RunFolder:
                 said.append(f"the run continues, but not bit for bit: it started in other circumstances ({changed})")
         (self.path / "evaluations").mkdir(exist_ok=True)
         for name in (*self._exact_logs, "timing.jsonl"):
-            try:
-                file = open(self.path / name, "a", encoding="utf-8", opener=not_a_link)  # noqa: SIM115 - held until close
-                self._files[name] = file
-                if self.checkpoint is None:
-                    self._files[name].truncate(0)
-                elif name in self._exact_logs:
-                    self._rewind(name, self.checkpoint.manifest.extra)
-            except OSError as error:
-                raise disk_error(error, self.path / name, 0) from error
+            self._logs[name] = Log(self.path / name, self._kept(name))
         return said
 
     @property
@@ -159,13 +171,12 @@ class RunFolder:
         """The logs that have the same bytes however often the run was killed. Hardening has no episodes of its own."""
         return ("metrics.jsonl", "episodes.jsonl") if self.hardened is None else ("metrics.jsonl",)
 
-    def _rewind(self, name: str, extra: Mapping[str, Any]) -> None:
-        """Remove the rows after the checkpoint: they will be written again. A checkpoint that does not know the log is
-        of a run that began without it: the log begins where the run continues."""
-        length = _count(extra.get(_bytes_of(name)))
-        if (self.path / name).stat().st_size < length:
-            raise RunError(f"{self.path / name} is shorter than at its checkpoint; restore it, or choose another --out")
-        self._files[name].truncate(length)
+    def _kept(self, name: str) -> int | None:
+        """How many bytes of a log stay: rows after the checkpoint will be written again. A checkpoint that does not
+        know the log is of a run that began without it: the log begins where the run continues."""
+        if self.checkpoint is None:
+            return 0
+        return _count(self.checkpoint.manifest.extra.get(_in_extra(name))) if name in self._exact_logs else None
 
     def beat(self) -> None:
         """Show that this process is alive. Raises a RunError if another process has taken over the folder."""
@@ -177,13 +188,7 @@ class RunFolder:
 
     def log(self, name: str, row: Mapping[str, Any]) -> None:
         """Append one JSON object as a line. NaN and infinity, which JSON does not have, become null."""
-        clean = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
-        line = json.dumps(clean, allow_nan=False) + "\n"
-        try:
-            self._files[name].write(line)
-            self._files[name].flush()
-        except OSError as error:
-            raise disk_error(error, self.path / name, len(line)) from error
+        self._logs[name].append(row)
 
     def write_checkpoint(
         self,
@@ -193,17 +198,19 @@ class RunFolder:
         segments: tuple[Entry, ...],
         alone: bool = False,
     ) -> None:
-        """Write a checkpoint that records the length of the exact logs, once these are on disk; see `Checkpoints`."""
+        """Write a checkpoint that records length and sha256 of the exact logs, once these are on disk; see
+        `Checkpoints`."""
         extra: dict[str, Any] = {"run_id": self.config.run_id}
         for name in self._exact_logs:
-            number = self._files[name].fileno()
-            os.fsync(number)
-            extra[_bytes_of(name)] = os.fstat(number).st_size
+            self._logs[name].sync()
+            extra[_in_extra(name)] = self._logs[name].bytes
+            extra[_in_extra(name, "sha256")] = self._logs[name].sha256
         self.checkpoints.write(step, regular, files, segments, extra, alone)
 
     def set_status(self, state: str, step: int, error: str | None = None) -> None:
         status = {"state": state, "step": step, "steps": self.steps, "run_id": self.config.run_id, "pid": os.getpid()}
-        self._write_json("status.json", status | ({"error": error} if error else {}))
+        logs = {name: {"bytes": log.bytes, "sha256": log.sha256} for name, log in self._logs.items()}
+        self._write_json("status.json", {**status, **({"error": error} if error else {}), "logs": logs})
 
     def close(self, state: str, step: int, error: str | None = None) -> None:
         """Write how the run ended, if the disk allows it, and release the folder."""
@@ -218,16 +225,15 @@ class RunFolder:
 
     def release(self) -> None:
         """Close the files and free the lock."""
-        for file in self._files.values():
-            with contextlib.suppress(OSError):  # a full disk; what matters is in the checkpoint
-                file.close()
-        self._files.clear()
+        for log in self._logs.values():
+            log.close()
+        self._logs.clear()
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
-    def _write_json(self, name: str, content: Any) -> None:
-        write_atomically(self.path / name, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+    def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
+        write_atomically(self.path / name, (json.dumps(sealed(content), indent=2, allow_nan=False) + "\n").encode())
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
@@ -238,7 +244,7 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 def read_status(path: Path) -> dict[str, Any]:
     """The content of status.json; empty if the run has not started."""
-    return read_json(path / "status.json") if (path / "status.json").is_file() else {}
+    return read_sealed(path / "status.json") if (path / "status.json").is_file() else {}
 
 
 def _circumstances(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -247,9 +253,9 @@ def _circumstances(content: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for part in parts if isinstance(part, dict) for k, v in part.items()}
 
 
-def _bytes_of(log: str) -> str:
-    """`metrics_bytes`: where a checkpoint says how long the log is."""
-    return f"{Path(log).stem}_bytes"
+def _in_extra(log: str, what: str = "bytes") -> str:
+    """`metrics_bytes`, `metrics_sha256`: where a checkpoint says how long the log is, and what is in it."""
+    return f"{Path(log).stem}_{what}"
 
 
 def _count(value: Any) -> int:
@@ -264,7 +270,7 @@ def read_latest(path: str | Path) -> ModelFile:
         raise RunError(f"{path} holds no trained agent yet; `dsacc train` makes one")
     for sentence in checkpoint.passed_over:
         warnings.warn(f"{sentence}; the agent of step {checkpoint.manifest.step:,} is used", stacklevel=3)
-    model, noted = parse_model(checkpoint.files["agent.safetensors"], path), json_or_empty(path / "config.json")
+    model, noted = parse_model(checkpoint.files["agent.safetensors"], path), sealed_or_empty(path / "config.json")
     known = model.environment or noted.get("environment")
     return dataclasses.replace(model, environment=known if is_record(known) else None)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 
 from dsacc.errors import RunError
+from dsacc.system.plain import parse_json
 
 try:
     import fcntl
@@ -166,8 +167,8 @@ def _in_use(path: Path, holder: Holder | None) -> RunError:
 def _read(fd: int) -> Holder | None:
     """The holder named in the file; None for anything that dsacc would not have written."""
     os.lseek(fd, 0, os.SEEK_SET)
-    with suppress(ValueError, TypeError, AttributeError, RecursionError):
-        it = Holder(**json.loads(os.read(fd, 4096)))
+    with suppress(ValueError, TypeError, AttributeError):
+        it = Holder(**parse_json(os.read(fd, 4096)))
         datetime.fromisoformat(it.started)
         times = 0 <= it.pid_started < 2**40 and 0 <= it.heartbeat < time.time() + 86_400  # no clock is a day ahead
         if times and type(it.pid) is int and 0 < it.pid < 2**31 and (it.host + it.started).isprintable():

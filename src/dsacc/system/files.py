@@ -2,19 +2,21 @@
 
 import errno
 import hashlib
-import json
 import os
 import shutil
 import stat
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from dsacc.errors import RunError
+from dsacc.system import plain
 from dsacc.system.memory import free_memory
 from dsacc.system.text import size
 
 LARGE = 2**26  # bytes from which on a file is compared with the free memory before it is read
+MAX_LOG = 2**30  # bytes of a file of JSON lines: a million rows
 
 
 def sha256(data: bytes) -> str:
@@ -73,16 +75,20 @@ def disk_error(error: OSError, path: Path, needed: int) -> RunError:
     return RunError(f"{path} cannot be written ({error.strerror or error})")
 
 
-def read_file(path: Path) -> bytes:
-    """The bytes of a regular file. A link, a device or anything else raises a RunError."""
+def read_file(path: Path, most: int | None = None, links: bool = False) -> bytes:
+    """The bytes of a regular file. A device or anything else raises a RunError, and so does a file of more than `most`
+    bytes, before it is read. A link is followed only with `links`."""
+    flags = 0 if links else getattr(os, "O_NOFOLLOW", 0)
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        handle = os.open(path, os.O_RDONLY | flags | getattr(os, "O_NONBLOCK", 0))  # a pipe must not keep us waiting
         with os.fdopen(handle, "rb") as file:
-            about = os.fstat(file.fileno())
-            if not stat.S_ISREG(about.st_mode):
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
                 raise RunError(f"{path} is not a regular file")
-            if about.st_size > LARGE and about.st_size > free_memory():  # a file with holes takes no room on a disk
-                raise RunError(f"{path} has {size(about.st_size)}, and only {size(free_memory())} of memory are free")
+            if most is not None and found.st_size > most:
+                raise RunError(f"{path} has {size(found.st_size)}, and at most {size(most)} are read")
+            if found.st_size > LARGE and found.st_size > free_memory():  # a file with holes takes no room on a disk
+                raise RunError(f"{path} has {size(found.st_size)}, and only {size(free_memory())} of memory are free")
             return file.read()
     except OSError as error:
         raise RunError(f"{path} cannot be read ({error.strerror or error})") from error
@@ -90,7 +96,7 @@ def read_file(path: Path) -> bytes:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file. Anything else raises a RunError."""
-    return parse_json(read_file(path), path)
+    return parse_json(read_file(path, plain.MAX_BYTES), path)
 
 
 def json_or_empty(path: Path) -> dict[str, Any]:
@@ -101,10 +107,24 @@ def json_or_empty(path: Path) -> dict[str, Any]:
 
 
 def parse_json(data: bytes, path: Path) -> dict[str, Any]:
+    """The JSON object in the bytes of a file."""
     try:
-        content = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        content = plain.parse_json(data)
+    except plain.NotPlain as error:
         raise RunError(f"{path} cannot be read as JSON ({error})") from error
     if not isinstance(content, dict):
         raise RunError(f"{path} does not contain a JSON object")
     return content
+
+
+def json_lines(data: bytes) -> Iterator[dict[str, Any] | None]:
+    """The objects in JSON lines, one after the other; None for a line that is not one. A last line without its end is
+    still being written and is left out."""
+    start = 0
+    while (end := data.find(b"\n", start)) >= 0:
+        line, start = data[start : min(end, start + plain.MAX_LINE + 1)], end + 1
+        try:
+            row = plain.parse_json(line) if len(line) <= plain.MAX_LINE else None
+        except plain.NotPlain:
+            row = None
+        yield row if isinstance(row, dict) else None

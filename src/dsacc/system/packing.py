@@ -11,6 +11,7 @@ from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
 from dsacc.errors import EnvError, RunError
+from dsacc.system.plain import parse_json
 from dsacc.system.types import Array
 
 Arrays = dict[str, Array]
@@ -80,7 +81,7 @@ def unpack_arrays(data: bytes, path: Path) -> tuple[dict[str, Array], dict[str, 
         deserialize(data)  # type: ignore[no-untyped-call]
         arrays = load_arrays(data)
         size = int.from_bytes(data[:8], "little")
-        header = json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["dsacc"])
+        header = parse_json(parse_json(data[8 : 8 + size])["__metadata__"]["dsacc"], finite=False)
         if not isinstance(header, dict):
             raise ValueError("its header is not an object")
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:

@@ -11,15 +11,18 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from helpers.quick_pictures import quick_pictures  # noqa: F401 - used by every test here
-from helpers.studies import NINE, THREE, synthetic_study
+from helpers.studies import NINE, THREE, change_rows, synthetic_study
 from PIL import Image
 
 from dsacc.analysis.names import display_name
 from dsacc.analysis.results import collect
+from dsacc.analysis.rows import Row
 from dsacc.cli import build_parser, main
 from dsacc.config import Config
 from dsacc.errors import ConfigError, RunError
 from dsacc.play.store import read_rows
+from dsacc.system.files import sha256
+from dsacc.system.seals import sealed
 from dsacc.system.text import printable
 from dsacc.views.report import write_report
 from dsacc.views.report.drawing import Style
@@ -115,7 +118,7 @@ def test_tests_on_the_way_are_in_no_table(tmp_path):
     plan = synthetic_study(tmp_path, seeds=1, points=5)
     folder = tmp_path / "runs" / plan.names[0]
     for path in (folder / "evaluations").glob("*.json"):
-        path.write_text(path.read_text().replace('"step": 100000', '"step": 50000'))
+        change_rows(path, '"step": 100000', '"step": 50000')
     study = read_study(tmp_path)
     assert [r.name for r in study.missing] == [plan.names[0]]
     assert any("not at the end of its training" in note for note in study.notes)
@@ -130,23 +133,106 @@ def test_damaged_files_are_left_out_and_said(tmp_path):
     )
     (second / "config.json").write_text("{")
     (second / "timing.jsonl").write_bytes(b"\xff\xfe\n")
-    some = sorted((second / "evaluations").glob("*.json"))
-    some[0].write_text("no JSON")
-    row = json.loads(some[1].read_text())[0]
-    some[1].write_text(json.dumps([{**row, "returns": [float("nan")], "lengths": [1]}]))
-    some[2].write_text(json.dumps([{**row, "train_seed": "0"}]))
     study = read_study(tmp_path)
     assert [len(r.metrics) for r in study.runs[:2]] == [8, 8]
     said = " ".join(study.notes)
     for words in (
         "3 damaged lines",
         "config.json cannot be read as JSON",
-        "is passed over",
-        "a row of tests has '[nan]' as 'returns'",
-        "a row of tests has '0' as 'train_seed'",
+        "metrics of 4 runs were written before dsacc kept their sha256, and are shown unchecked",
     ):
         assert words in said
-    assert "is passed over" in text_of(write_report(tmp_path))
+    assert "3 damaged lines" in text_of(write_report(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        ("no JSON", "Expecting value"),
+        ("[" * 10_000 + "]" * 10_000, "it is nested more than 100 deep"),
+        ('[{"env": ' + "[" * 990 + "]" * 990 + "}]", "it is nested more than 100 deep"),
+        ({"returns": [float("nan")], "lengths": [1]}, "it has NaN where a finite number must be"),
+        ({"train_seed": "0"}, "row 1 of 1: a row of tests has '0' as 'train_seed'"),
+        ({"returns": [3.0] * 10}, "row 1 of 1: a row of tests does not match its sha256"),
+    ],
+)
+def test_a_damaged_row_is_refused_and_the_file_and_what_to_do_are_named(damage, why, tmp_path, capsys):
+    plan = synthetic_study(tmp_path, seeds=2, points=8)
+    path = sorted((tmp_path / "runs" / plan.names[0] / "evaluations").glob("*.json"))[1]
+    row = json.loads(path.read_text())[0]
+    path.write_text(damage if isinstance(damage, str) else json.dumps([{**row, **damage}]))
+    assert main(["report", str(tmp_path)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"dsacc: {path} is damaged: {why}")
+    assert line.endswith(
+        "; `dsacc evaluate` with the same options plays it again; or delete the file, to go on without it"
+    )
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_rows_without_a_checksum_are_shown_and_said_once(tmp_path, capsys):
+    synthetic_study(tmp_path, seeds=2, points=8, policy=("greedy",))
+    for path in tmp_path.glob("runs/*/evaluations/*.json"):
+        path.write_text(json.dumps([{k: v for k, v in json.loads(path.read_text())[0].items() if k != "sha256"}]))
+    assert main(["report", str(tmp_path)]) == 0
+    said = "16 rows of tests were written before rows carried a sha256, and count unchecked"
+    assert [line for line in capsys.readouterr().err.splitlines() if "sha256" in line] == [f"dsacc: warning: {said}"]
+    assert text_of(tmp_path / "report.html").count(said) == 1
+
+
+def test_results_whose_rows_were_changed_are_refused(tmp_path, capsys):
+    synthetic_study(tmp_path / "x", seeds=1, points=5)
+    (tmp_path / "y").mkdir()
+    rows = [Row.from_json(row).sealed() for row in json.loads((tmp_path / "x" / "results.json").read_text())]
+    (tmp_path / "y" / "results.json").write_text(json.dumps(rows))
+    assert main(["report", str(tmp_path / "y")]) == 0
+    rows[3]["returns"][0] += 1
+    (tmp_path / "y" / "results.json").write_text(json.dumps(rows))
+    assert main(["report", str(tmp_path / "y")]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert f"results.json is damaged: row 4 of {len(rows)}: a row of tests does not match its sha256" in said
+
+
+def with_records(run):
+    """A synthetic run with the status that dsacc writes: sealed, and with the sha256 of the logs."""
+    status = json.loads((run / "status.json").read_text())
+    data = {name: (run / name).read_bytes() for name in ("metrics.jsonl", "timing.jsonl")}
+    logs = {name: {"bytes": len(text), "sha256": sha256(text)} for name, text in data.items()}
+    (run / "status.json").write_text(json.dumps(sealed({**status, "logs": logs})))
+
+
+def test_metrics_that_were_changed_are_refused_and_times_left_out(tmp_path, capsys):
+    plan = synthetic_study(tmp_path, seeds=1, points=5, policy=("greedy",))
+    runs = [tmp_path / "runs" / name for name in plan.names]
+    for run in runs:
+        with_records(run)
+    study = read_study(tmp_path)
+    assert study.notes == []
+    assert all(run.seconds for run in study.runs)
+    timing = runs[0] / "timing.jsonl"
+    timing.write_text(timing.read_text().replace("55.0", "56.0", 1))
+    study = read_study(tmp_path)
+    assert [run.seconds is None for run in study.runs] == [True, False]
+    assert "timing.jsonl does not match its sha256" in study.notes[0]
+    metrics = runs[1] / "metrics.jsonl"
+    metrics.write_text(metrics.read_text().replace('"alpha": 0.1', '"alpha": 0.3', 1))
+    assert main(["report", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        f"dsacc: {metrics} does not match its sha256, so it was changed after it was written; restore it, or move "
+        "it away to have the page without its curves"
+    )
+    metrics.unlink()
+    assert main(["report", str(tmp_path)]) == 0
+
+
+def test_a_status_that_was_changed_is_said_and_not_used(tmp_path):
+    plan = synthetic_study(tmp_path, seeds=1, points=5)
+    status = tmp_path / "runs" / plan.names[0] / "status.json"
+    with_records(status.parent)
+    status.write_text(status.read_text().replace('"step": 100000', '"step": 900000'))
+    study = read_study(tmp_path)
+    assert study.runs[0].step == 0
+    assert "status.json does not match its sha256" in " ".join(study.notes)
 
 
 def test_a_damaged_plan_leaves_the_runs(tmp_path):
@@ -161,7 +247,7 @@ def test_a_plan_does_not_lead_out_of_its_folder(tmp_path):
     synthetic_study(tmp_path / "x", seeds=1, points=5)
     plan = json.loads((tmp_path / "x" / "plan.json").read_text())
     plan["runs"][0]["name"] = "../../elsewhere"
-    (tmp_path / "x" / "plan.json").write_text(json.dumps(plan))
+    (tmp_path / "x" / "plan.json").write_text(json.dumps(sealed(plan)))
     assert [r.name for r in read_study(tmp_path / "x").runs] == [plan["runs"][1]["name"]]
 
 
@@ -420,8 +506,10 @@ def test_text_from_files_is_escaped(tmp_path):
 def test_a_game_that_asks_for_a_module_is_not_loaded(tmp_path):
     plan = synthetic_study(tmp_path, seeds=1, points=5)
     for name in plan.names:
-        for path in (tmp_path / "runs" / name).rglob("*.json"):
-            path.write_text(path.read_text().replace('"Breakout"', '"antigravity:Breakout-v0"'))
+        config = tmp_path / "runs" / name / "config.json"
+        config.write_text(config.read_text().replace('"Breakout"', '"antigravity:Breakout-v0"'))
+        for path in (tmp_path / "runs" / name / "evaluations").glob("*.json"):
+            change_rows(path, '"Breakout"', '"antigravity:Breakout-v0"')
     assert "names the environment 'antigravity:Breakout-v0': its module" in text_of(write_report(tmp_path))
     assert "antigravity" not in sys.modules
 

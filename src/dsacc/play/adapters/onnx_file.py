@@ -1,7 +1,6 @@
 """A policy as an ONNX graph, whether `dsacc export` wrote it or not. It holds no code, and no custom operators are
 loaded. Files in which it keeps tensors must be beside it."""
 
-import json
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ from dsacc.envs import check_actions
 from dsacc.envs.record import is_record
 from dsacc.errors import ModelError, first_line
 from dsacc.play.adapters.base import Player, Rngs, actions_from, check_spaces, fingerprint_of, laid_out, need
+from dsacc.system.plain import NotPlain, parse_json
 from dsacc.system.types import Array
 
 _NAMES = {"uint8": np.uint8, "float": np.float32, "double": np.float64, "int64": np.int64, "int32": np.int32}
@@ -125,8 +125,8 @@ def _open(source: str | Path | bytes, who: str) -> Any:
 
 def _record(text: str | None) -> dict[str, Any] | None:
     """What `dsacc export` noted about the environment, where a name is not enough."""
-    with suppress(ValueError, RecursionError):
-        content = json.loads(text or "null")
+    with suppress(NotPlain):
+        content = parse_json(text or "null", finite=False)
         return content if is_record(content) else None
     return None
 

@@ -1,6 +1,5 @@
 """Models of Stable-Baselines3: DQN, PPO and A2C, and QR-DQN and MaskablePPO from sb3-contrib."""
 
-import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,8 @@ from gymnasium import spaces
 
 from dsacc.errors import BadInput, ModelError, Untrusted, first_line
 from dsacc.play.adapters.base import Player, Rngs, check_spaces, choose, fingerprint_of, laid_out, need
+from dsacc.system.plain import MAX_BYTES, parse_json
+from dsacc.system.text import size
 from dsacc.system.trust import is_trusted
 from dsacc.system.types import Array
 
@@ -116,13 +117,20 @@ _FOR_PLAY: dict[str, Any] = {
 }
 
 
+def _unzipped(file: zipfile.ZipFile, name: str) -> bytes:
+    """A part of an archive, unless it is larger than any text that we read: a small archive can hold terabytes."""
+    if file.getinfo(name).file_size > MAX_BYTES:
+        raise ValueError(f"its part {name!r} is larger than {size(MAX_BYTES)}")
+    return file.read(name)
+
+
 def algorithm_of(path: Path) -> str:
     """The algorithm, told from the names of the settings in the file. Nothing is unpickled."""
     try:
         with zipfile.ZipFile(path) as file:
-            data = json.loads(file.read("data"))
+            data = parse_json(_unzipped(file, "data"), finite=False)
         settings, policy = set(data), str(data["policy_class"].get("__module__", ""))
-    except (OSError, zipfile.BadZipFile, KeyError, ValueError, AttributeError, TypeError, RecursionError) as error:
+    except (OSError, zipfile.BadZipFile, KeyError, ValueError, AttributeError, TypeError) as error:
         raise ModelError(f"{path} is not a file that Stable-Baselines3 saved ({first_line(error)})") from error
     if "exploration_fraction" in settings:
         return "QRDQN" if "n_quantiles" in settings else "DQN"

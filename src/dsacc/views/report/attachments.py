@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from dsacc.errors import RunError
-from dsacc.system.files import sha256, write_atomically
+from dsacc.system.files import json_or_empty, sha256, write_atomically
 
 LIST = "manifest.json"
 FOLDERS = ("figures", "tables")
@@ -39,11 +39,7 @@ class Attachments:
 
     def _earlier(self) -> dict[str, str]:
         """The list of the earlier page. A damaged list counts as empty, and then nothing is removed."""
-        try:
-            content = json.loads((self.path / LIST).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            return {}
-        found = content if isinstance(content, dict) else {}
+        found = json_or_empty(self.path / LIST)
         return {name: written for name, written in found.items() if isinstance(written, str)}
 
     def _is_own(self, name: str) -> bool:

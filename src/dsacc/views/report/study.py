@@ -5,9 +5,7 @@ or printable, and no name in it is followed out of the folder.
 """
 
 import dataclasses
-import json
 import warnings
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,15 +13,15 @@ from typing import Any
 from dsacc.agent.constraints import with_current_keys
 from dsacc.analysis.names import in_agent_order, split_name, with_label
 from dsacc.analysis.references import game_name
-from dsacc.analysis.rows import Row, final_rows, is_whole, parse_rows
+from dsacc.analysis.rows import Row, final_rows, is_whole
 from dsacc.analysis.variants import Contender, made_with, told_apart
 from dsacc.envs.record import is_record
-from dsacc.errors import RunError
+from dsacc.errors import Damaged, RunError, Unchecked
 from dsacc.experiments.status import Standing, read_standings
-from dsacc.play.store import read_rows
-from dsacc.system.files import read_json
+from dsacc.play.store import read_row_file, read_rows
+from dsacc.system.seals import read_sealed
 from dsacc.system.text import printable
-from dsacc.views.report.logs import read_numbers, total_seconds
+from dsacc.views.report.logs import read_logs, total_seconds
 
 VIDEOS = (".mp4", ".webm", ".gif")
 
@@ -99,17 +97,18 @@ def read_study(folder: Path) -> Study:
     plan = _plan(folder, notes)
     standings, root = _standings(folder, bool(plan), notes)
     planned = {entry["name"]: entry for entry in plan.get("runs", [])}
+    unsure: list[str] = []  # runs whose logs carry no checksum
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         entries = [planned.get(s.teacher or s.run, {}) for s in standings]  # a student has its teacher's
         paths = [root / s.run if root else folder for s in standings]
-        runs = [_run(s, path, entry, notes) for s, path, entry in zip(standings, paths, entries, strict=True)]
+        runs = [_run(s, path, entry, notes, unsure) for s, path, entry in zip(standings, paths, entries, strict=True)]
         others = _printable(read_rows(folder / "evaluations")) if root is not None else []
-    notes += [printable(w.message) for w in caught]
+        rows = [row for run in runs for row in run.rows] + others or _collected(folder)
+    notes += [printable(w.message) for w in caught if not isinstance(w.message, Unchecked)]
+    notes += _unchecked(folder, sum(w.message.count for w in caught if isinstance(w.message, Unchecked)), unsure)
     runs = _told_apart(runs) if not plan else runs
-    rows = [row for run in runs for row in run.rows] + others
-    if not rows:
-        rows = _collected(folder, notes)
+    rows = [row for run in runs for row in run.rows] + others or rows
     videos = sorted(p for p in (folder / "videos").glob("*") if p.suffix.lower() in VIDEOS and p.is_file())
     name = printable(plan.get("name") or folder.resolve().name)
     return Study(folder, name, runs, rows, list(dict.fromkeys(notes)), videos, bool(plan))
@@ -121,7 +120,7 @@ def _plan(folder: Path, notes: list[str]) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        plan = read_json(path)
+        plan = read_sealed(path)
         runs = [r for r in plan["runs"] if isinstance(r, dict) and isinstance(r.get("name"), str)]
     except (RunError, KeyError, TypeError) as error:
         notes.append(f"plan.json cannot be used, so runs that were planned and never started are not shown: {error}")
@@ -148,12 +147,23 @@ def _standings(folder: Path, planned: bool, notes: list[str]) -> tuple[list[Stan
     return found, folder / "runs" if (folder / "runs").is_dir() else folder
 
 
-def _run(standing: Standing, path: Path, planned: dict[str, Any], notes: list[str]) -> RunData:
+def _unchecked(folder: Path, rows: int, logs: list[str]) -> list[str]:
+    """What is shown without having been checked. Rows are also told to whoever made the page."""
+    if rows:
+        warnings.warn(Unchecked(rows, folder), stacklevel=3)
+    notes = [f"{Unchecked.sentence(rows)}."] if rows else []
+    if logs:
+        runs = "1 run was" if len(logs) == 1 else f"{len(logs):,} runs were"
+        notes.append(f"The metrics of {runs} written before dsacc kept their sha256, and are shown unchecked.")
+    return notes
+
+
+def _run(standing: Standing, path: Path, planned: dict[str, Any], notes: list[str], unsure: list[str]) -> RunData:
     name = printable(standing.run)
     content: dict[str, Any] = {}
     if path.is_dir():
         try:
-            content = read_json(path / "config.json")
+            content = read_sealed(path / "config.json")
         except RunError as error:
             notes.append(f"{name}: {error}")
     config, runtime, versions = (_as_dict(content.get(key)) for key in ("config", "runtime", "versions"))
@@ -167,9 +177,7 @@ def _run(standing: Standing, path: Path, planned: dict[str, Any], notes: list[st
     tested = final_rows(found, standing.steps)
     if not tested and any((path / "evaluations").glob("*.json")):
         notes.append(f"{name} was tested, but not at the end of its training: those tests are in no table.")
-    metrics, damaged = read_numbers(path / "metrics.jsonl")
-    if damaged:
-        notes.append(f"{name}: {damaged} damaged lines of metrics.jsonl were left out.")
+    metrics, timing = read_logs(path, name, notes, unsure)
     return RunData(
         name=name,
         path=path,
@@ -183,7 +191,7 @@ def _run(standing: Standing, path: Path, planned: dict[str, Any], notes: list[st
         config=config,
         versions={printable(k): printable(v, 80) for k, v in {**versions, **runtime}.items()},
         metrics=[with_current_keys(config.get("constraint"), row) for row in metrics],
-        seconds=total_seconds(read_numbers(path / "timing.jsonl")[0]),
+        seconds=total_seconds(timing),
         rows=tested,
         checks=[row for row in found if row.step is not None and row.agent == title],
         source=printable(planned.get("source") or "", 80),
@@ -224,17 +232,17 @@ def _told_apart(runs: list[RunData]) -> list[RunData]:
     return [named(run, title) for run, title in zip(runs, titles, strict=True)]
 
 
-def _collected(folder: Path, notes: list[str]) -> list[Row]:
+def _collected(folder: Path) -> list[Row]:
     """The rows of results.json, for a folder whose runs are elsewhere."""
-    with suppress(OSError, ValueError, RecursionError):
-        rows, problems = parse_rows(json.loads((folder / "results.json").read_text(encoding="utf-8")))
-        if problems:
-            notes.append(printable(f"{len(problems)} rows of results.json were left out; the first: {problems[0]}"))
-        return [
-            dataclasses.replace(row, agent=with_label(row.agent, row.variant or ""))
-            for row in final_rows(_printable(rows))
-        ]
-    return []
+    path = folder / "results.json"
+    found = read_row_file(path)
+    if found.problems:
+        what = "the same `dsacc experiment` writes it again; or delete it, to go on without it"
+        raise Damaged(printable(f"{path} is damaged: {found.problems[0]}; {what}"))
+    if found.unchecked:
+        warnings.warn(Unchecked(found.unchecked, path), stacklevel=2)
+    rows = final_rows(_printable(found.rows))
+    return [dataclasses.replace(row, agent=with_label(row.agent, row.variant or "")) for row in rows]
 
 
 def _printable(rows: list[Row]) -> list[Row]:
