@@ -155,6 +155,18 @@ def test_after_sigterm_a_job_notes_why_and_is_queued_again_unless_slurm_did_or_i
     assert ("scontrol requeue 17" in (stand_ins / "asked").read_text()) is asked_again
 
 
+@pytest.mark.parametrize(("state", "asked_again"), [("RUNNING", True), ("COMPLETING", False)])
+def test_a_run_that_was_stopped_alone_has_its_job_queued_again_unless_that_was_cancelled(
+    state, asked_again, stand_ins, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    monkeypatch.setenv("SUBMITIT_EXECUTOR", "slurm")
+    (stand_ins / "facts").write_text(facts(state))
+    Job(str(tmp_path), "run", "cpu")._leave("stopped from outside")
+    assert ("scontrol requeue 17" in (stand_ins / "asked").read_text()) is asked_again
+    assert times(TaskFile(tmp_path, "run").read()) == {}  # whoever saw it has noted it
+
+
 @pytest.mark.parametrize(
     ("state", "restarts", "log", "why"),
     [
@@ -185,20 +197,21 @@ def test_a_job_whose_run_gets_no_further_ends_with_the_sentence_also_where_nobod
 
 
 @pytest.mark.parametrize(
-    ("state", "taken", "error"),
+    ("state", "run", "taken", "error"),
     [
-        ("TIMEOUT", {"out of time": 1}, None),
-        ("PREEMPTED", {"preempted": 1}, None),
-        ("NODE_FAIL", {"lost with its node": 1}, None),
-        ("CANCELLED", {}, "job 17 was cancelled; see "),
-        ("OUT_OF_MEMORY", {}, "job 17 ran out of the memory that it asked for; see "),
-        ("COMPLETED", {}, "job 17 ended before its run did; see "),
+        ("TIMEOUT", "training", {"out of time": 1}, None),
+        ("PREEMPTED", "training", {"preempted": 1}, None),
+        ("NODE_FAIL", "training", {"lost with its node": 1}, None),
+        ("COMPLETED", "stopped", {"stopped from outside": 1}, None),
+        ("CANCELLED", "stopped", {}, "job 17 was cancelled; see "),
+        ("OUT_OF_MEMORY", "training", {}, "job 17 ran out of the memory that it asked for; see "),
+        ("COMPLETED", "training", {}, "job 17 ended before its run did; see "),
     ],
 )
-def test_a_job_that_is_gone_was_taken_away_or_failed_as_slurm_says(state, taken, error, stand_ins, tmp_path):
+def test_a_job_that_is_gone_was_taken_away_or_failed_as_slurm_says(state, run, taken, error, stand_ins, tmp_path):
     plan = load_plan(grid(tmp_path))
     (stand_ins / "facts").write_text(facts(state))
-    TaskFile(tmp_path, plan.names[0]).set("training")
+    TaskFile(tmp_path, plan.names[0]).set(run)
     ending = OnSlurm()._ending("17", Attempt(plan.runs[0], plan.tests, tmp_path, 0))
     assert ending.taken == next(iter(taken), None)
     assert times(TaskFile(tmp_path, plan.names[0]).read()) == taken

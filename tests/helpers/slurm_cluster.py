@@ -62,7 +62,7 @@ def install() -> str:
     if missing:
         if shutil.which("apt-get") is None or os.getuid() != 0:
             needed = " ".join(PACKAGES)
-            raise NoSlurm(f"there is no {missing[0]}, and only root can install it with apt-get; install {needed}")
+            raise NoSlurm(f"there is no {missing[0]}, and only root can install it, with apt-get; it takes {needed}")
         quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}  # starts no service
         for command in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *PACKAGES]):
             done = subprocess.run(["apt-get", *command], env=quiet, capture_output=True, text=True)

@@ -22,7 +22,7 @@ from dsacc.errors import ConfigError, DsaccError, RunError
 from dsacc.experiments.backends.base import Attempt, Backend, Ending
 from dsacc.experiments.backends.process import PATIENCE
 from dsacc.experiments.backends.slurm_job import Job, facts_of, log_of, submitit, why_gone
-from dsacc.experiments.taken import times
+from dsacc.experiments.taken import Why, times
 from dsacc.experiments.task import TaskFile, is_done
 from dsacc.system.files import json_or_empty, write_atomically
 from dsacc.system.processes import is_alive
@@ -130,7 +130,8 @@ class OnSlurm(Backend):
         facts = facts_of(job) if self.cluster == "slurm" else {}
         blame = FAULTS.get(facts.get("JobState", ""))
         noted = said.get("last") if said.get("state") == "waiting" else None
-        if blame is None and (why := noted or why_gone(facts)) is not None:
+        unknown: Why | None = "stopped from outside" if said.get("state") == "stopped" else None
+        if blame is None and (why := noted or why_gone(facts) or unknown) is not None:
             if noted is None:
                 file.take_away(why)
             return Ending(None, _node(said), None, why)

@@ -57,8 +57,8 @@ class Job:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, lambda *_: task.ask())
         ending = task.perform()
-        if task.stopped and ending.error is not None:
-            self._leave()
+        if ending.taken is not None or (task.stopped and ending.error is not None):
+            self._leave(ending.taken)
         return ending.error
 
     def checkpoint(self) -> Any:
@@ -70,16 +70,18 @@ class Job:
             return None  # submitit then lets the job end
         return submitit().helpers.DelayedSubmission(Job(self.out, self.name, self.device))
 
-    def _leave(self) -> None:
-        """After SIGTERM: note why, and queue the job again unless Slurm did. A cancelled job ends here."""
+    def _leave(self, noted: Why | None = None) -> None:
+        """After SIGTERM: note why, and queue the job again unless Slurm did. A cancelled job ends here. `noted` is set
+        where the run alone was stopped, which is in its file by then."""
         facts = facts_of(_id())
-        if (why := self._why(facts)) is None:
-            return
-        self._file.take_away(why)
+        why = self._why(facts)
+        if noted is None and why is not None:
+            self._file.take_away(why)
         if _is_queued_again(facts) or self._given_up() is not None:
             return
-        with suppress(OSError, subprocess.SubprocessError):  # then the command, which waits, submits it anew
-            subprocess.run(["scontrol", "requeue", _id()], timeout=60)
+        if why is not None or (noted is not None and facts.get("JobState") == "RUNNING"):
+            with suppress(OSError, subprocess.SubprocessError):  # then the command, which waits, submits it anew
+                subprocess.run(["scontrol", "requeue", _id()], timeout=60)
 
     def _why(self, facts: Mapping[str, str]) -> Why | None:
         """Why Slurm takes the node away; None if somebody cancelled the job, or nobody knows."""
