@@ -48,6 +48,7 @@ LONG = (
     "tests/experiments/test_slurm.py::test_a_job_that_must_leave_its_node_saves_and_is_queued_again",
     "tests/experiments/test_stage.py::test_a_task_ended_while_it_hardens_continues",
     "tests/experiments/test_stage.py::test_the_command_trains_hardens_and_tests_and_repeats_nothing",
+    "tests/experiments/test_taken.py::test_a_run_that_somebody_stops_continues_at_no_cost",
     "tests/robustness/test_crash.py",
     "tests/test_examples.py::test_an_example_runs[ray_two_nodes]",
     "tests/test_examples.py::test_an_example_runs[sb3_under_weather]",

@@ -163,6 +163,13 @@ def test_the_table_has_students_beneath_their_run_and_fits_into_eighty_columns(h
     assert [s["updates"] for s in json.loads(capsys.readouterr().out)] == [None, 400, 500]
 
 
+def test_status_says_how_often_a_run_was_taken_away(hardening, capsys):
+    turn(hardening, "waiting", taken={"preempted": 3, "out of time": 1})
+    standings = read_standings(hardening)
+    assert [s.taken for s in standings] == ["preempted 3 times, out of time once", "", ""]
+    assert f"{TAUGHT.name}: preempted 3 times, out of time once" in " ".join(" ".join(shown(*standings)).split())
+
+
 def test_a_live_table_ends_when_the_rest_of_a_task_will_not_be_done(hardening):
     assert turn(hardening, "failed", FIRST.name) == ["finished", "failed", "waiting"]
     watch(hardening, Console(file=io.StringIO(), force_terminal=True), once=False)  # or it would never return

@@ -35,9 +35,10 @@ def run_experiment(
     """Perform what is not done yet, collect the rows into OUT/results.json and print the table. Each run is trained and
     tested, and then its students are.
 
-    A run that fails is tried `retries` times more. `watch` is open while runs are performed; what it gives is called
-    many times per minute, to show progress. Raises a DsaccError if runs failed, after the others are finished and each
-    failed run was named with its error.
+    A run that fails is tried `retries` times more. One that is preempted, out of time or lost with its node continues
+    at no cost. `watch` is open while runs are performed; what it gives is called many times per minute, to show
+    progress. Raises a DsaccError if runs failed, after the others are finished and each failed run was named with its
+    error.
     """
     if retries < 0:
         raise ConfigError(f"--retries must be at least 0, not {retries}")
@@ -55,20 +56,25 @@ def run_experiment(
             nonlocal done
             done += outcome.ok
             failed.extend([] if outcome.ok else [outcome])
-            how = f"done in {duration(outcome.seconds)}" if outcome.ok else f"failed: {outcome.error}"
+            taken = f" ({outcome.taken})" if outcome.taken else ""
+            how = f"done in {duration(outcome.seconds)}{taken}" if outcome.ok else f"failed: {outcome.error}"
             say(f"[{done}/{len(plan.runs)}] {outcome.name} {how}")
+
+        def tell_taken(name: str, why: str, so_far: str) -> None:
+            say(f"[{done}/{len(plan.runs)}] {name} was {why} and will continue (so far: {so_far})")
 
         if left:
             with watch or nullcontext(lambda: None) as tick:
-                execute(plan, out, left, backend, tell, retries, tick)
+                execute(plan, out, left, backend, tell, retries, tick, tell_taken)
         rows = collect(plan, out)
         write_atomically(out / "results.json", (json.dumps([row.sealed() for row in rows], indent=2) + "\n").encode())
         print_results(plan, rows, console)
         say(f"results: {out / 'results.json'}")
     if failed:
         for outcome in failed:
-            tried = f" (tried {outcome.attempts} times)" if outcome.attempts > 1 else ""
-            say(f"failed{tried}: {outcome.name}: {outcome.error}")
+            tried = f"tried {outcome.attempts} times" if outcome.attempts > 1 else ""
+            before = ", ".join(filter(None, [tried, outcome.taken]))
+            say(f"failed{f' ({before})' if before else ''}: {outcome.name}: {outcome.error}")
         raise DsaccError(f"{len(failed)} of {len(plan.runs)} runs failed; the same command tries them again")
     return rows
 

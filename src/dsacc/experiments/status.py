@@ -13,6 +13,7 @@ import psutil
 from dsacc.analysis.rows import is_finite, is_whole
 from dsacc.errors import Damaged, RunError
 from dsacc.experiments.plan import read_plan_content
+from dsacc.experiments.taken import in_words, times
 from dsacc.runs.folder import read_status
 from dsacc.runs.lock import STALE, holder_of
 from dsacc.runs.logs import check_log
@@ -42,6 +43,7 @@ class Standing:
     updates: int | None = None
     teacher: str | None = None  # the run that it is a student of, as far as a plan tells
     title: str = ""  # of such a student: `hardened`, or `hardened (near)`
+    taken: str = ""  # how often it was taken away: `preempted 3 times, out of time once`
 
 
 def read_standings(folder: Path) -> list[Standing]:
@@ -82,7 +84,8 @@ def _planned(entry: dict[str, Any], out: Path) -> list[Standing]:
     turn = names.index(task.said["student"]) if task.said.get("student") in names else 0
     states = [_said(task.said.get("state"), i, turn) for i in range(len(names))]
     runs = out / "runs"
-    standings = [_standing(names[0], runs / names[0], steps, task.part(states[0]))]
+    first = _standing(names[0], runs / names[0], steps, task.part(states[0]))
+    standings = [replace(first, taken=in_words(times(task.said)))]
     for student, state in zip(students, states[1:], strict=True):
         label, updates = student.get("label"), _count(student.get("updates"))
         found = _standing(student["name"], runs / student["name"], updates, task.part(state, steps=None), hardened=True)

@@ -30,8 +30,9 @@ def as_table(standings: Sequence[Standing], title: str) -> Table:
     """One row per run, and beneath it one per student."""
     counts = Counter(s.state for s in standings)
     shown = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
-    errors = _safe("\n".join(f"{s.run}: {s.error}" for s in standings if s.error)) or None
-    table = Table(title=f"{_safe(title)}\n{shown}", caption=errors, title_justify="left", caption_justify="left")
+    notes = [f"{s.run}: {note}" for s in standings for note in (s.taken, s.error) if note]
+    caption = _safe("\n".join(notes)) or None
+    table = Table(title=f"{_safe(title)}\n{shown}", caption=caption, title_justify="left", caption_justify="left")
     table.box, table.pad_edge, table.padding = SIMPLE_HEAD, False, (0, 1, 0, 0)
     totals = {s.steps for s in standings if s.updates is None}
     shared = totals.pop() if len(totals) == 1 else None  # then only the heading shows it: eighty columns are few

@@ -19,8 +19,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from dsacc.analysis.rows import is_whole
 from dsacc.config import AGENTS
 from dsacc.errors import ConfigError, DsaccError, Stopped
+from dsacc.experiments import taken
 from dsacc.experiments.plan import Run, Student, Tests, read_plan
 from dsacc.system.files import json_or_empty, write_atomically
 from dsacc.system.memory import keep_freed_memory
@@ -36,7 +38,7 @@ class TaskFile:
     """OUT/tasks/NAME.json: how a task stands. It can tell even before the run's folder exists.
 
     `state` is waiting, training, hardening, testing, done, failed or stopped. Once the run itself is trained and
-    tested, `student` names the student whose turn it is.
+    tested, `student` names the student whose turn it is. `taken` counts how often it was taken away.
     """
 
     def __init__(self, out: Path, name: str) -> None:
@@ -48,11 +50,12 @@ class TaskFile:
         return json_or_empty(self.path)
 
     def begin(self, run: Run, tests: Tests) -> None:
-        before = self.read().get("attempts")
-        attempts = (before if isinstance(before, int) else 0) + 1
+        before = self.read()
+        attempts = (before["attempts"] if is_whole(before.get("attempts")) else 0) + 1
         here = {"host": socket.gethostname(), "pid": os.getpid(), "began": round(time.time(), 1)}  # unix seconds
         asked: dict[str, Any] = {"steps": run.steps, "tests": tests.key}
         asked |= {"students": [student.agent for student in run.students]} if run.students else {}
+        asked |= {key: before[key] for key in taken.KEYS if key in before}
         self._write({"state": "training", "error": None, "attempts": attempts, **here, "ended": None, **asked})
 
     def set(self, state: str, error: str | None = None, student: Student | None = None) -> None:
@@ -60,6 +63,24 @@ class TaskFile:
         ended = round(time.time(), 1) if state in ("done", "failed", "stopped") else None
         turn = {} if student is None else {"student": student.name}
         self._write({**self.read(), "state": state, "error": error, "ended": ended, **turn})
+
+    def take_away(self, why: taken.Why) -> None:
+        """Note that an attempt was taken away, here and in the task's log. The run waits to be continued."""
+        said = self.read()
+        noted = taken.note(said, why, taken.kept(self.path.parents[1] / "runs", self.path.stem))
+        self._write({**said, "state": "waiting", "error": None, "ended": round(time.time(), 1), **noted})
+        with suppress(OSError), open(self.path.with_suffix(".log"), "a") as log:
+            log.write(f"dsacc: {taken.in_words(noted['taken'])}; kept so far: {noted['reached']}\n")
+
+    def why_given_up(self) -> str | None:
+        """The sentence for a run that is taken away again and again at the same place; None while it gets further."""
+        return taken.why_given_up(self.read())
+
+    def begin_anew(self) -> None:
+        """Give a run that was given up the same patience again, because somebody asked for it."""
+        said = self.read()
+        if said.get("idle"):
+            self._write({**said, "idle": 0})
 
     def beat(self) -> None:
         """Give readers on other hosts a sign of life: the file's time."""
@@ -157,8 +178,14 @@ def _evaluate(agent: Any, tests: Tests, folder: Path, task: TaskFile | None = No
 # --- as a process ----------------------------------------------------------------------------------------------------
 
 
-def _stopped(number: int, frame: FrameType | None) -> None:
-    raise Stopped(number)
+class _Stop:
+    """Serves SIGTERM at once, by raising Stopped. It may be sent several times."""
+
+    received: int | None = None
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        raise Stopped(number)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -176,7 +203,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         die_with(args.parent)
     if args.core is not None:
         pin_to(args.core)
-    signal.signal(signal.SIGTERM, _stopped)
+    stop = _Stop()
+    signal.signal(signal.SIGTERM, stop)
+    if hasattr(signal, "SIGUSR2"):  # not on Windows
+        signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # Slurm sends it to all of a job; the job then asks us to stop
     use_one_thread()
     keep_freed_memory()
     try:
@@ -189,14 +219,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 128 + stopped.signal
     except KeyboardInterrupt:
         return 130
-    except DsaccError as error:
-        print(f"dsacc: {error}", file=sys.stderr)
-        return 1
-    except Exception:
-        traceback.print_exc()
+    except Exception as error:
+        if stop.received is not None:  # foreign code that it came in may have made another error of it
+            return 128 + stop.received
+        if isinstance(error, DsaccError):
+            print(f"dsacc: {error}", file=sys.stderr)
+        else:
+            traceback.print_exc()
         return 1
     return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    code = main()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the last of several would only interrupt Python's own ending
+    raise SystemExit(code)

@@ -12,6 +12,7 @@ from typing import Any
 
 from dsacc.errors import ConfigError
 from dsacc.experiments.plan import Run, Tests
+from dsacc.experiments.taken import Why
 
 Handle = Any  # what a backend knows an attempt by; it must be hashable
 
@@ -33,11 +34,16 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Ending:
-    """How an attempt ended. Workers on other machines send it back, so it holds plain values."""
+    """How an attempt ended: well, with an error, or because something outside took it away.
 
-    error: str | None  # None if all went well
+    Workers on other machines send it back, so it holds plain values.
+    """
+
+    error: str | None  # None if all went well, or if it was taken away
     node: str  # host:pid, or what the backend calls it
     seconds: float | None = None  # that it took; None counts from its submission
+    taken: Why | None = None  # why it was taken away before its end, which is noted in the task's file by then
+    again: bool = False  # whether the backend has started it again itself, under the same handle
 
 
 class Backend(ABC):
@@ -61,7 +67,7 @@ class Backend(ABC):
 
     @abstractmethod
     def poll(self, running: Mapping[Handle, Attempt]) -> Mapping[Handle, Ending]:
-        """Those that have ended."""
+        """Those that have ended, and why: finished, failed or taken away."""
 
     @abstractmethod
     def cancel(self, running: Sequence[Handle]) -> None:

@@ -1,6 +1,5 @@
 """This machine: one process per core, one thread each, as far as memory goes."""
 
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from dsacc.experiments.backends.base import Attempt, Backend, Ending
-from dsacc.experiments.backends.process import LOOK, PATIENCE, Process, end, error_of, start_task
+from dsacc.experiments.backends.process import LOOK, PATIENCE, Process, end, ending_of, start_task
 from dsacc.system.memory import free_memory
 from dsacc.system.processes import cores
 
@@ -50,8 +49,7 @@ class Local(Backend):
         ended = {}
         for process, attempt in running.items():
             if process.poll() is not None:
-                error = error_of(attempt.out, attempt.name, process)
-                ended[process] = Ending(error, f"{socket.gethostname()}:{process.pid}")
+                ended[process] = ending_of(attempt.out, attempt.name, process)
                 del self._slots[process]
         return ended
 

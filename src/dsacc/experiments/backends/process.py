@@ -1,6 +1,8 @@
 """A task as a child process: `python -m dsacc.experiments.task`, with its own log and one thread."""
 
 import os
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -8,11 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import dsacc
+from dsacc.experiments.backends.base import Ending
 from dsacc.experiments.task import TaskFile
 from dsacc.system.files import not_a_link
 from dsacc.system.threads import ONE_THREAD
 
 LOOK = 0.1  # seconds between two looks at a process
+# Exit codes of a task that was asked to stop: its own, and the system's if it was just being started.
+STOPPED = (128 + signal.SIGINT, 128 + signal.SIGTERM, -signal.SIGINT, -signal.SIGTERM)
 KILLED = -9  # exit code after SIGKILL, a name that Python does not have on Windows
 PATIENCE = 120.0  # seconds that a process has to save when it is asked to stop
 
@@ -48,21 +53,25 @@ def end(process: Process) -> None:
     process.wait()
 
 
-def error_of(out: Path, name: str, process: Process) -> str | None:
-    """What went wrong in a process that has ended; None if nothing did.
+def ending_of(out: Path, name: str, process: Process, seconds: float | None = None) -> Ending:
+    """How a process that has ended did so, which is also written to the task's file where the task could not.
 
-    The sentence is the one that the task wrote to its file. If it could not write any, its exit code and its log tell,
-    and what they tell is written to the file here.
+    A sentence is the one that the task wrote. If it could not write any, its exit code and its log tell. A process that
+    somebody asked to stop has saved, and did not fail.
     """
-    if process.returncode == 0:
-        return None
+    node, code = f"{socket.gethostname()}:{process.pid}", process.returncode
+    if code == 0:
+        return Ending(None, node, seconds)
     task = TaskFile(out, name)
+    if code in STOPPED:
+        task.take_away("stopped from outside")
+        return Ending(None, node, seconds, "stopped from outside")
     said = task.read()
     if said.get("state") == "failed" and said.get("pid") == process.pid:
-        return str(said.get("error"))
-    error = _from_exit_code(process.returncode, _log(out, name))
+        return Ending(str(said.get("error")), node, seconds)
+    error = _from_exit_code(code, _log(out, name))
     task.set("failed", error)
-    return error
+    return Ending(error, node, seconds)
 
 
 def _log(out: Path, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""A Ray cluster: one task per run, with what it needs. The runs of a lost node continue on another node."""
+"""A Ray cluster: one task per run, with what it needs. Ray places it, and says what was lost with its node."""
 
 import signal
 import threading
@@ -13,15 +13,15 @@ from dsacc.experiments.backends.base import Attempt, Backend, Ending
 from dsacc.experiments.backends.cluster import check_nodes, connected, living
 from dsacc.experiments.backends.process import PATIENCE
 from dsacc.experiments.backends.supervised import SupervisedTask
+from dsacc.experiments.task import TaskFile
 from dsacc.system.text import size
 
-LOSSES = 20  # nodes or workers that one attempt may lose; failures of the run itself do not count here
 POLL = 0.5  # seconds that one poll waits for an ending
 LOOK = 5.0  # seconds between two looks at the nodes
 
 
 class OnRay(Backend):
-    """Ray Core tasks. Ray places them and repeats those of lost nodes.
+    """Ray Core tasks. Ray places them, and says which were lost with their node.
 
     `address` is HOST:PORT of a cluster, `auto` or `local`; None takes RAY_ADDRESS, or starts a cluster of its own. A
     cluster that asks for no token is refused unless `allow_open`.
@@ -44,18 +44,22 @@ class OnRay(Backend):
 
     def submit(self, attempt: Attempt) -> Any:
         needs = {"num_cpus": 1, "num_gpus": self._gpus, "memory": attempt.memory}
-        again = {"max_retries": LOSSES, "retry_exceptions": False}
-        remote = self._ray.remote(perform).options(name=attempt.name, **needs, **again)
+        # Ray would repeat what was lost without a word; the scheduler does it, and counts.
+        remote = self._ray.remote(perform).options(name=attempt.name, **needs, max_retries=0)
         return remote.remote(str(attempt.out.absolute()), attempt.name, self.device, attempt.run.modules)
 
     def poll(self, running: Mapping[Any, Attempt]) -> dict[Any, Ending]:
         self._nodes.tell_lost()
-        return {task: self._ending(task) for task in self._ray.wait(list(running), timeout=POLL)[0]}
+        return {task: self._ending(task, running[task]) for task in self._ray.wait(list(running), timeout=POLL)[0]}
 
-    def _ending(self, task: Any) -> Ending:
+    def _ending(self, task: Any, attempt: Attempt) -> Ending:
+        lost = self._ray.exceptions.NodeDiedError, self._ray.exceptions.WorkerCrashedError
         try:
             ending: Ending = self._ray.get(task)
             return ending
+        except lost:
+            TaskFile(attempt.out, attempt.name).take_away("lost with its node")
+            return Ending(None, "ray", None, "lost with its node")
         except self._ray.exceptions.RayError as error:
             return Ending(f"Ray could not finish it: {' '.join(str(error).split())[:300]}", "ray", 0.0)
 
@@ -82,7 +86,7 @@ class OnRay(Backend):
 
 
 def perform(out: str, name: str, device: str, modules: Sequence[str] = ()) -> Ending:
-    """On a worker: one attempt. It raises nothing when the run fails, so that Ray repeats only what was lost."""
+    """On a worker: one attempt. It raises nothing when the run fails, so that Ray's errors mean that it was lost."""
     if threading.current_thread() is threading.main_thread():
         # Ray cancels by SIGINT, which is ignored on a node that a script started in the background (`ray start &`).
         signal.signal(signal.SIGINT, signal.default_int_handler)

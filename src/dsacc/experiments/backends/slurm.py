@@ -1,4 +1,4 @@
-"""A Slurm cluster, through submitit: one job per run. Slurm queues a job again when it is preempted or out of time.
+"""A Slurm cluster, through submitit: one job per run. A job that is preempted or out of time is queued again.
 
 submitit hands a job its task as a pickle in OUT/slurm, which the same user writes and reads. We read no pickle back:
 OUT/tasks says as JSON how a run ended. Whoever may write to OUT can run programs as you, as with any job script.
@@ -16,40 +16,23 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from dsacc.errors import ConfigError, DsaccError, RunError
 from dsacc.experiments.backends.base import Attempt, Backend, Ending
-from dsacc.experiments.backends.supervised import SupervisedTask
+from dsacc.experiments.backends.process import PATIENCE
+from dsacc.experiments.backends.slurm_job import Job, facts_of, log_of, submitit, why_gone
+from dsacc.experiments.taken import Why, times
 from dsacc.experiments.task import TaskFile, is_done
-from dsacc.system.extras import how_to_install
 from dsacc.system.files import json_or_empty, write_atomically
 from dsacc.system.processes import is_alive
 
 ASK = 30.0  # seconds between two questions to the scheduler
 SAVING = 180  # seconds before its time limit at which a job is told to save; more than saving may take
 REQUEUES = 1_000  # times that a job may continue after its time limit
+FAULTS = {"CANCELLED": "was cancelled", "OUT_OF_MEMORY": "ran out of the memory that it asked for"}  # by Slurm's state
 KEY = re.compile(r"[a-z][a-z-]*")
-
-
-class Job:
-    """What submitit runs: one attempt. It calls `checkpoint` when Slurm wants the node back."""
-
-    def __init__(self, out: str, name: str, device: str, modules: Sequence[str] = ()) -> None:
-        self.out, self.name, self.device, self.modules = out, name, device, modules
-        self._task: SupervisedTask | None = None
-
-    def __call__(self) -> str | None:
-        self._task = SupervisedTask(Path(self.out), self.name, self.device, self.modules)
-        return self._task.perform().error
-
-    def checkpoint(self) -> Any:
-        """Have the run save, and queue the same job again. It continues from the run's folder."""
-        if self._task is not None:
-            self._task.stop()
-        return _submitit().helpers.DelayedSubmission(Job(self.out, self.name, self.device, self.modules))
 
 
 class OnSlurm(Backend):
@@ -75,11 +58,12 @@ class OnSlurm(Backend):
         self.ask = ASK if executor == "slurm" else self.pause
         self.sbatch = sbatch_options(sbatch)
         self._missed: dict[str, int] = {}  # questions in a row to which the scheduler did not know a job
+        self._taken: dict[str, int] = {}  # how often a job's run had been taken away when it was last looked at
         if minutes < 5:
             raise ConfigError(f"--slurm-time must be at least 5 minutes, not {minutes}")
-        _submitit()
+        submitit()
         if executor == "slurm":
-            for command in ("sbatch", "srun", "squeue"):
+            for command in ("sbatch", "srun", "squeue", "scontrol"):
                 if shutil.which(command) is None:
                     raise ConfigError(
                         f"--backend slurm needs the command {command}, which this machine does not have; log in to a "
@@ -109,7 +93,7 @@ class OnSlurm(Backend):
         local = self.cluster != "slurm"
         how: dict[str, Any] = {} if local else {"slurm_max_num_timeout": REQUEUES}
         how[f"{self.cluster}_python"] = f"{shlex.quote(sys.executable)} -P"  # imports nothing from where it starts
-        executor = _submitit().AutoExecutor(str(out / "slurm"), cluster=self.cluster, **how)
+        executor = submitit().AutoExecutor(str(out / "slurm"), cluster=self.cluster, **how)
         one = {"nodes": 1, "tasks_per_node": 1, "cpus_per_task": 1}
         one |= {"gpus_per_node": 1} if self.device.startswith("cuda") else {}
         executor.update_parameters(name="dsacc", mem_gb=-(-memory // 2**30), timeout_min=self.minutes, **one)
@@ -123,21 +107,53 @@ class OnSlurm(Backend):
         return not self.detach
 
     def poll(self, running: Mapping[str, Attempt]) -> dict[str, Ending]:
-        """A job has ended when its run's files say so, or when the scheduler does not know it any more."""
+        """A job has ended when its run's files say so, or when the scheduler does not know it any more. One that was
+        taken away and queued again says so in its run's file."""
+        endings = {job: _queued_again(a) for job, a in running.items() if self._is_taken_again(job, a)}
         ended = [job for job, a in running.items() if is_done(a.run, a.tests, a.out)]
         if time.monotonic() - self._asked > self.ask:
             self._asked = time.monotonic()
             ended += [job for job in self._gone(list(running)) if job not in ended]
-        return {job: _ending(job, running[job]) for job in ended}
+        return endings | {job: self._ending(job, running[job]) for job in ended}
+
+    def _is_taken_again(self, job: str, attempt: Attempt) -> bool:
+        """Whether the job has noted more often than before that it was taken away. The first call only counts."""
+        count = sum(times(TaskFile(attempt.out, attempt.name).read()).values())
+        before, self._taken[job] = self._taken.get(job, count), count
+        return count > before
+
+    def _ending(self, job: str, attempt: Attempt) -> Ending:
+        """How an attempt ended whose job is over: a job whose run waits was taken away, and nobody queued it again."""
+        file = TaskFile(attempt.out, attempt.name)
+        said = file.read()
+        if is_done(attempt.run, attempt.tests, attempt.out):
+            return Ending(None, _node(said))
+        if said.get("state") == "failed":
+            return Ending(str(said.get("error")), _node(said))
+        facts = facts_of(job) if self.cluster == "slurm" else {}
+        blame = FAULTS.get(facts.get("JobState", ""))
+        noted = said.get("last") if said.get("state") == "waiting" else None
+        unknown: Why | None = "stopped from outside" if said.get("state") == "stopped" else None
+        if blame is None and (why := noted or why_gone(facts) or unknown) is not None:
+            if noted is None:
+                file.take_away(why)
+            return Ending(None, _node(said), None, why)
+        log = log_of(attempt.out.absolute(), job)
+        error = f"job {job} {blame or 'ended before its run did'}; see {log}"
+        file.set("failed", error)
+        return Ending(error, _node(said))
 
     def cancel(self, running: Sequence[str]) -> None:
-        """Slurm first sends SIGTERM to a job's processes. A run then saves."""
+        """Slurm first sends SIGTERM to a job's processes. A run then saves, and this waits for it."""
         for job in running:
             with suppress(OSError, subprocess.SubprocessError):
                 if self.cluster == "slurm":
                     subprocess.run(["scancel", job], capture_output=True, timeout=60)
                 else:
                     os.kill(int(job), signal.SIGINT)
+        until = time.monotonic() + PATIENCE
+        while running and self._known(running) and time.monotonic() < until:
+            time.sleep(self.pause)
 
     def adopt(self, attempts: Sequence[Attempt]) -> dict[str, Attempt]:
         out = attempts[0].out.absolute()
@@ -166,7 +182,7 @@ class OnSlurm(Backend):
             said = subprocess.run(command, capture_output=True, text=True, timeout=60)
         except (OSError, subprocess.TimeoutExpired):
             return None
-        return set(said.stdout.split()) if said.returncode == 0 else None
+        return set(said.stdout.split()) & set(jobs) if said.returncode == 0 else None
 
 
 def sbatch_options(texts: Sequence[str]) -> dict[str, Any]:
@@ -182,26 +198,15 @@ def sbatch_options(texts: Sequence[str]) -> dict[str, Any]:
     return options
 
 
-def _ending(job: str, attempt: Attempt) -> Ending:
-    file = TaskFile(attempt.out, attempt.name)
-    said = file.read()
-    node = f"{said.get('host')}:{said.get('pid')}"
-    if is_done(attempt.run, attempt.tests, attempt.out):
-        return Ending(None, node)
-    if said.get("state") == "failed":
-        return Ending(str(said.get("error")), node)
-    log = attempt.out.absolute() / "slurm" / f"{job}_0_log.err"
-    error = f"job {job} ended before its run did; see {log}"
-    file.set("failed", error)
-    return Ending(error, node)
+def _queued_again(attempt: Attempt) -> Ending:
+    """The ending of an attempt that noted itself why it was taken away, and whose job is queued again."""
+    said = TaskFile(attempt.out, attempt.name).read()
+    return Ending(None, _node(said), None, said.get("last"), again=True)
+
+
+def _node(said: Mapping[str, Any]) -> str:
+    return f"{said.get('host')}:{said.get('pid')}"
 
 
 def _read_jobs(out: Path) -> dict[str, str]:
     return {name: str(job) for name, job in json_or_empty(out / "slurm" / "jobs.json").items()}
-
-
-def _submitit() -> Any:
-    try:
-        return import_module("submitit")
-    except ImportError as error:
-        raise ConfigError(f"--backend slurm needs submitit; `{how_to_install('slurm')}` installs it") from error

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dsacc.experiments.backends.base import Ending
-from dsacc.experiments.backends.process import LOOK, PATIENCE, Process, end, error_of, start_task
+from dsacc.experiments.backends.process import LOOK, PATIENCE, Process, end, ending_of, start_task
 from dsacc.runs.lock import STALE, holder_of
 from dsacc.system.processes import is_alive
 
@@ -19,12 +19,13 @@ MARGIN = 60.0  # seconds; a process that lost its parent is gone by then, and th
 
 
 class SupervisedTask:
-    """A run's child process. `stop` may be called from a signal handler."""
+    """A run's child process. `ask` and `stop` may be called from a signal handler."""
 
     def __init__(self, out: Path, name: str, device: str, modules: Sequence[str] = ()) -> None:
         self.out, self.name, self.device, self.modules = out, name, device, modules
         self.stopped = False
         self._process: Process | None = None
+        self._asked = False
 
     def perform(self) -> Ending:
         """Wait for the locks of a lost worker, then perform the task. On KeyboardInterrupt the run saves first."""
@@ -35,6 +36,8 @@ class SupervisedTask:
             if not self.stopped:
                 self._process = start_task(self.out, self.name, self.device, modules=self.modules)
                 while self._process.poll() is None:
+                    if self.stopped:
+                        self.ask()  # a signal may have come before there was anybody to ask
                     time.sleep(LOOK)  # short: Ray's interrupt is not heard during a long wait inside the kernel
         except KeyboardInterrupt:
             self.stop()
@@ -42,19 +45,23 @@ class SupervisedTask:
             if self._process is not None:
                 end(self._process)
         seconds, process = time.monotonic() - began, self._process
-        node = f"{socket.gethostname()}:{process.pid if process else os.getpid()}"
-        if process is None or self.stopped:
-            return Ending("stopped before its end", node, seconds)
-        return Ending(error_of(self.out, self.name, process), node, seconds)
+        if process is None or (self.stopped and process.returncode != 0):
+            return Ending("stopped before its end", f"{socket.gethostname()}:{os.getpid()}", seconds)
+        return ending_of(self.out, self.name, process, seconds)
+
+    def ask(self) -> None:
+        """Ask the child to save and to end, and do not wait for it."""
+        self.stopped = True
+        if self._process is not None and not self._asked and is_alive(self._process.pid):
+            self._asked = True
+            self._process.terminate()
 
     def stop(self) -> None:
         """Ask the child to save, and give it the time to do it."""
-        self.stopped = True
-        if self._process is not None and self._process.poll() is None:
-            self._process.terminate()
-            until = time.monotonic() + PATIENCE
-            while is_alive(self._process.pid) and time.monotonic() < until:
-                time.sleep(LOOK)  # Popen.wait is not for handlers: the interrupted code may be inside it
+        self.ask()
+        until = time.monotonic() + PATIENCE
+        while self._process is not None and is_alive(self._process.pid) and time.monotonic() < until:
+            time.sleep(LOOK)  # Popen.wait is not for handlers: the interrupted code may be inside it
 
 
 def wait_for_lost(
