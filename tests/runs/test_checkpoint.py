@@ -104,6 +104,35 @@ def test_a_manifest_or_a_pointer_that_was_changed_under_its_seal_is_not_believed
     assert "manifest.json does not match its sha256" in found.passed_over[0]
 
 
+HASH = "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"files": [{"name": "../../x.safetensors", "sha256": HASH, "bytes": 8}]}, "dsacc writes no file named"),
+        ({"segments": [{"name": "agent.safetensors", "sha256": HASH, "bytes": 8}]}, "dsacc writes no file named"),
+        ({"files": [{"name": "agent.safetensors", "sha256": HASH[1:], "bytes": 8}]}, "has no valid sha256"),
+        ({"files": [{"name": "agent.safetensors", "sha256": HASH, "bytes": 8}] * 2}, "it lists a file twice"),
+        ({"files": [{"name": "agent.safetensors", "sha256": HASH, "bytes": -1}]}, "-1 is not a count"),
+        ({"files": [{"name": "agent.safetensors", "sha256": HASH, "bytes": True}]}, "True is not a count"),
+        ({"files": {}}, "its files are not a list, or too many"),
+        ({"regular": 1}, "1 is neither true nor false"),
+        ({"step": 200}, "describes step 200, not step 100"),
+        ({"format": 2}, "has format 2, but this dsacc reads format 1"),
+    ],
+    ids=str,
+)
+def test_a_sealed_manifest_that_cannot_be_true_is_refused(changes, why, tmp_path):
+    write(tmp_path, 100)
+    path = tmp_path / "checkpoints" / "step-100" / "manifest.json"
+    content = json.loads(path.read_text())
+    del content["sha256"]
+    path.write_bytes(_sealed(content | changes))
+    with pytest.raises(RunError, match=why):
+        newest_intact(tmp_path)
+
+
 def test_no_intact_checkpoint_is_an_error_that_says_why(tmp_path):
     write(tmp_path, 100)
     (tmp_path / "checkpoints" / "step-100" / "agent.safetensors").write_bytes(b"agent 101")
