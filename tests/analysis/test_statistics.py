@@ -80,6 +80,35 @@ def test_gap_is_paired_by_seed():
     assert (found.low, found.high) == (1, 3)  # unpaired, the spread between seeds would be a hundred times that
 
 
+def test_gap_of_seeds_that_change_places_keeps_their_pairs():
+    found = gap([[10.0, 20.0]], [[19.0, 9.0]], rng())
+    assert (found.low, found.value, found.high) == (-9, 1, 11)
+
+
+# One game has more seeds than the other, and within a game all runs agree.
+AGREED = {"high": [[0.0] * 4, [10.0] * 2], "low": [[0.0] * 4, [5.0] * 2], "mixed": [[1.0] * 4, [4.0] * 2]}
+
+
+@pytest.mark.parametrize(
+    ("found", "value"),
+    [
+        (lambda: mean(AGREED["high"], rng()), 5),  # every game weighs the same, however many seeds it has
+        (lambda: interquartile_mean(AGREED["high"], rng()), 2.5),  # of 0, 0, 0, 0, 10, 10 without an end each
+        (lambda: probability_of_improvement(AGREED["low"], AGREED["mixed"], rng()), 0.5),
+        (lambda: performance_profile(AGREED["high"], [5], rng())[0], 1 / 3),
+        (lambda: gap(AGREED["high"], AGREED["low"], rng()), 2.5),
+        (lambda: retention(AGREED["mixed"], AGREED["low"], rng()), 1),
+    ],
+    ids=["mean", "iqm", "improvement", "profile", "gap", "retention"],
+)
+def test_seeds_are_drawn_within_their_game(found, value):
+    """So where all runs of each game agree, no resample differs. Games drawn together would give a wide interval."""
+    estimate = found()
+    assert estimate.value == pytest.approx(value)
+    assert (estimate.low, estimate.high) == pytest.approx((value, value))
+    assert estimate.seeds == 2
+
+
 def test_retention_by_hand():
     random = 2.0
     clean, shifted = np.array([10.0, 14.0]), np.array([4.0, 8.0])
@@ -102,8 +131,10 @@ def test_area_of_a_flat_curve_is_its_height():
     assert curve_area([0, 1, 2, 3, 4, 5], [7] * 6) == 7
     assert curve_area([1, 3, 5], [[0, 4, 0], [4, 4, 0]]) == pytest.approx([2, 3])
     assert curve_area([0, 1, 5], [9, 1, 4]) == pytest.approx(integrate.trapezoid([9, 1, 4], [0, 1, 5]) / 5)
-    with pytest.raises(ValueError, match="rising"):
-        curve_area([1], [1])
+    assert curve_area([0, 2], [3, 5]) == 4  # two levels are enough
+    for levels in ([1], [1, 1], [2, 1], [0, 2, 1], [[0, 1]]):
+        with pytest.raises(ValueError, match="rising"):
+            curve_area(levels, np.ones(np.shape(levels)))
 
 
 def test_overall_is_a_sum_and_a_gain_needs_a_positive_baseline():

@@ -104,6 +104,16 @@ def test_names_of_a_game_are_one_game():
     assert results.scores[ID, "dsac", "Breakout"].mean == 2
 
 
+def test_pairs_are_of_the_same_seed_where_another_seed_lacks_a_test():
+    rows = [row([10 * (seed + 1)], seed=seed) for seed in (0, 1, 2)]
+    rows += [row([10 * (seed + 1) - 1], seed=seed, shift="snow") for seed in (2, 1)]
+    results, summary = one(rows)
+    snow = results.conditions[1]
+    assert results.paired([ID, snow], "dsac", "Breakout").tolist() == [[20, 19], [30, 29]]
+    found = summary.lines[1].gap
+    assert (found.low, found.high) == pytest.approx((1 / 28.8, 1 / 28.8))  # on Breakout's scale from 1.7 to 30.5
+
+
 def test_agents_of_others_are_one_run():
     results, summary = one([row([1, 2], agent="random", seed=None), row([3, 4]), row([5, 6], seed=1)])
     assert results.scores[ID, "random", "Breakout"].seeds == {None: 1.5}

@@ -68,6 +68,15 @@ def test_an_error_before_the_run_folder_exists_is_written_down(tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_run_whose_source_makes_another_environment_than_planned_is_refused(tmp_path):
+    plan = plan_of(GRID, tmp_path)
+    run = dataclasses.replace(plan.runs[0], source="Acrobot-v1")
+    with pytest.raises(ConfigError, match="has other settings here than in its plan; use the dsacc that made the plan"):
+        perform(run, plan.tests, tmp_path)
+    assert TaskFile(tmp_path, run.name).read()["state"] == "failed"
+    assert not (tmp_path / "runs").exists()
+
+
 def test_the_command_runs_a_grid_prints_a_table_and_repeats_nothing(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "grid.toml").write_text(GRID)

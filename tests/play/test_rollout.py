@@ -183,6 +183,8 @@ def test_every_episode_and_every_seed_has_weather_of_its_own(shift):
     one, other = (weather_met(0, shifts=[shift], seed=seed) for seed in (0, 1))
     films = [film.tobytes() for film in (*one, *other)]
     assert len(set(films)) == 40
+    frames = [{frame.tobytes() for film in films for frame in film} for films in (one, other)]
+    assert not frames[0] & frames[1]  # another seed has other weather, and not the same in another order
 
 
 def test_every_agent_meets_the_same_games():

@@ -95,3 +95,32 @@ def test_same_generator_same_minibatch():
     replay, _ = fill(50, 2, ["goes on"] * 50)
     a, b = (replay.sample(8, np.random.default_rng(1)) for _ in range(2))
     assert np.array_equal(a.observation, b.observation)
+
+
+def test_an_episode_that_is_cut_ends_as_truncated_with_what_was_seen_last():
+    replay, last = Replay(20, SPEC, 3), np.array([-4], np.float32)
+    replay.cut(0, last)  # nothing is stored yet
+    assert not replay.can_sample()
+    for x in (1.0, 2.0, 3.0):
+        replay.add(np.array([x], np.float32), 0, x, False, False, np.zeros(1, np.float32))
+    replay.cut(0, last)
+    replay.cut(0, np.array([-9], np.float32))  # it is over already
+    replay.add(np.array([7], np.float32), 0, 7.0, True, False, np.zeros(1, np.float32))
+    replay.cut(0, np.array([-9], np.float32))
+    t = replay.sample(200, np.random.default_rng(0))
+    found = {
+        x: (rewards, bool(terminated), following)
+        for x, rewards, terminated, following in zip(
+            t.observation[:, 0].tolist(),
+            t.rewards_BN.tolist(),
+            t.terminated_B,
+            t.next_observation[:, 0].tolist(),
+            strict=True,
+        )
+    }
+    assert found == {
+        1.0: ([1.0, 2.0, 3.0], False, -4.0),
+        2.0: ([2.0, 3.0, 0.0], False, -4.0),
+        3.0: ([3.0, 0.0, 0.0], False, -4.0),
+        7.0: ([7.0, 0.0, 0.0], True, 7.0),
+    }

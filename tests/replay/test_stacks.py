@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from dsacc.agent.observation import ObservationSpec
 from dsacc.errors import ConfigError, EnvError
 from dsacc.replay import Replay
+from dsacc.replay.frames import PackedStore
 
 
 @settings(max_examples=120, deadline=None, derandomize=True)
@@ -127,3 +128,15 @@ def test_samples_are_uniform_over_environments():
     values, counts = np.unique(drawn, return_counts=True)
     assert len(values) == 3 * 29  # 30 slots each, of which the newest waits for its next state
     assert abs(counts - 1000).max() < 5 * np.sqrt(1000)
+
+
+def test_in_each_ring_every_eighth_picture_is_packed_whole_and_the_others_as_differences():
+    store, frame = PackedStore(40, (4, 4, 1), 2), np.zeros((4, 4, 1), np.uint8)
+    for i in range(20):
+        for ring in range(2):
+            store.put(20 * ring + i, frame + i)
+    whole = [slot for slot in range(40) if store.keys[slot] is None]
+    assert whole == [0, 8, 16, 20, 28, 36]
+    assert store.keys[9] is store.keys[15] is store.packed[8]
+    assert store.keys[29] is store.packed[28]
+    assert np.array_equal(store.take(np.arange(20))[:, 0, 0, 0], np.arange(20))

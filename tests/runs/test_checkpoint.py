@@ -66,6 +66,73 @@ def test_a_checkpoint_whose_pointer_was_not_written_yet_is_not_the_newest(tmp_pa
     assert newest_intact(tmp_path).manifest.step == 100
 
 
+def test_a_checkpoint_that_could_not_be_written_is_not_pointed_at(tmp_path):
+    write(tmp_path, 100)
+    pointer = (tmp_path / "checkpoints" / "newest.json").read_bytes()
+    with pytest.raises(RunError, match="cannot be written"):
+        Checkpoints(tmp_path).write(200, True, {"no such folder/agent.safetensors": b"agent"}, (), {})
+    assert (tmp_path / "checkpoints" / "newest.json").read_bytes() == pointer
+    assert names(tmp_path / "checkpoints") == ["newest.json", "step-100"]
+
+
+@pytest.mark.parametrize("damage", [b"segment 201", b"segment 20", b""])
+def test_a_checkpoint_whose_segment_is_damaged_is_passed_over(damage, tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    for step in (100, 200):
+        write(tmp_path, step, True, [checkpoints.write_segment(step, b"segment %d" % step)])
+    (tmp_path / "replay" / "step-200.safetensors").write_bytes(damage)
+    found = newest_intact(tmp_path)
+    assert found.manifest.step == 100
+    assert [sentence.partition(" does")[2] for sentence in found.passed_over] == [" not match its sha256"]
+    assert "step-200.safetensors" in found.passed_over[0]
+
+
+def changed(path: Path, **changes) -> None:
+    """Other content under the seal of the old."""
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_a_manifest_or_a_pointer_that_was_changed_under_its_seal_is_not_believed(tmp_path):
+    for step in (100, 200):
+        write(tmp_path, step)
+    changed(tmp_path / "checkpoints" / "newest.json", newest="step-100")
+    assert newest_intact(tmp_path).manifest.step == 200
+    changed(tmp_path / "checkpoints" / "step-200" / "manifest.json", extra={"metrics": 7})
+    found = newest_intact(tmp_path)
+    assert found.manifest.step == 100
+    assert len(found.passed_over) == 1
+    assert "manifest.json does not match its sha256" in found.passed_over[0]
+
+
+HASH = "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"files": [{"name": "../../x.safetensors", "sha256": HASH, "bytes": 8}]}, "dsacc writes no file named"),
+        ({"segments": [{"name": "agent.safetensors", "sha256": HASH, "bytes": 8}]}, "dsacc writes no file named"),
+        ({"files": [{"name": "agent.safetensors", "sha256": HASH[1:], "bytes": 8}]}, "has no valid sha256"),
+        ({"files": [{"name": "agent.safetensors", "sha256": HASH, "bytes": 8}] * 2}, "it lists a file twice"),
+        ({"files": [{"name": "agent.safetensors", "sha256": HASH, "bytes": -1}]}, "-1 is not a count"),
+        ({"files": [{"name": "agent.safetensors", "sha256": HASH, "bytes": True}]}, "True is not a count"),
+        ({"files": {}}, "its files are not a list, or too many"),
+        ({"regular": 1}, "1 is neither true nor false"),
+        ({"step": 200}, "describes step 200, not step 100"),
+        ({"format": 2}, "has format 2, but this dsacc reads format 1"),
+    ],
+    ids=str,
+)
+def test_a_sealed_manifest_that_cannot_be_true_is_refused(changes, why, tmp_path):
+    write(tmp_path, 100)
+    path = tmp_path / "checkpoints" / "step-100" / "manifest.json"
+    content = json.loads(path.read_text())
+    del content["sha256"]
+    path.write_bytes(_sealed(content | changes))
+    with pytest.raises(RunError, match=why):
+        newest_intact(tmp_path)
+
+
 def test_no_intact_checkpoint_is_an_error_that_says_why(tmp_path):
     write(tmp_path, 100)
     (tmp_path / "checkpoints" / "step-100" / "agent.safetensors").write_bytes(b"agent 101")

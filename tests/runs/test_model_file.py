@@ -1,5 +1,6 @@
 """A saved agent is what was saved, or it is refused."""
 
+import dataclasses
 import json
 import re
 
@@ -54,6 +55,26 @@ def test_a_file_from_before_files_had_a_hash_still_loads(model, tmp_path):
     del header["sha256"]
     (tmp_path / "old.safetensors").write_bytes(to_bytes(file.tensors, {"dsacc": json.dumps(header, sort_keys=True)}))
     assert model_bytes(read_model(tmp_path / "old")) == model_bytes(file)
+
+
+def test_a_link_to_an_agent_is_refused_with_a_sentence(model, tmp_path):
+    (tmp_path / "link.safetensors").symlink_to(model.save(tmp_path / "agent"))
+    with pytest.raises(ModelError, match=r"link\.safetensors cannot be read"):
+        DSAC.load(tmp_path / "link")
+
+
+GOOD = {"name": "dsac, hardened", "kinds": ["snow"], "train_seed": None}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"name": 7}, {"kinds": "snow"}, {"kinds": [7]}, {"train_seed": "0"}, {"train_seed": True}], ids=str
+)
+def test_a_header_that_does_not_say_by_what_an_agent_was_hardened_is_refused(wrong, model, tmp_path):
+    for seed in (None, 3):
+        good = dataclasses.replace(model.to_file(), hardened={**GOOD, "train_seed": seed})
+        assert parse_model(model_bytes(good), tmp_path).hardened == good.hardened
+    with pytest.raises(ModelError, match="it does not say what it was hardened with"):
+        parse_model(model_bytes(dataclasses.replace(good, hardened={**GOOD, **wrong})), tmp_path)
 
 
 @pytest.mark.parametrize("name", ["foo.zip", "foo.pt", "foo.onnx"])

@@ -69,6 +69,45 @@ def middle(plane, change):
     return np.broadcast_to(plane, change.planes.shape[1:])[top : top + height, left : left + width, None]
 
 
+def test_the_noises_of_fog_have_the_spectra_of_the_papers_tool(monkeypatch):
+    asked, make = [], weather.frequency_noise
+
+    def watched(rng, size, exponent, longest):
+        asked.append((exponent, longest))
+        return make(rng, size, exponent, longest)
+
+    monkeypatch.setattr(weather, "frequency_noise", watched)
+    for seed in range(300):
+        draw("fog", seed, (24, 16, 1))
+    fine, thick = np.array(asked[::2]), np.array(asked[1::2])  # of the intensity, of the opacity
+    for drawn, (low, high) in ((fine[:, 0], (-2, -1.5)), (thick[:, 0], (-4, -2))):
+        assert low <= drawn.min() < low + 0.02 * (high - low)
+        assert high - 0.02 * (high - low) < drawn.max() <= high
+        assert drawn.mean() == pytest.approx((low + high) / 2, abs=0.05 * (high - low))
+    assert set(fine[:, 1]) == {24}
+    assert set(thick[:, 1]) == set(range(2, 9))
+
+
+@pytest.mark.parametrize(("level", "density"), [(1, 0.4), (3, 0.65)])
+def test_fog_is_as_dense_as_its_thickness_to_the_power_of_nine_tenths(level, density, layers):
+    """Its thickness is from 0.7 to 1.2. At these levels it is nowhere opaque, so that nothing is cut off."""
+    for seed in range(200):
+        draw("fog", seed, (24, 24, 1), level)
+    found = [opacity for ((opacity, _),) in layers]
+    assert min(a.min() for a in found) == pytest.approx(density * 0.7**0.9, rel=0.01)
+    assert max(a.max() for a in found) == pytest.approx(density * 1.2**0.9, rel=0.01)
+
+
+def test_rain_hides_thirteen_tenths_of_its_brightness(layers):
+    """A drop has one of 256 levels. Streaks dim it, so that it hardly ever hides everything."""
+    for seed in range(20):
+        draw("rain", seed)
+    hidden = np.concatenate([a.ravel() for found in layers for a, _ in found])
+    levels = hidden[hidden < 1] * 255 / 1.3
+    assert np.abs(levels - np.rint(levels)).max() < 1e-3
+    assert set(range(1, 100)) <= set(np.rint(levels).astype(int))
+
+
 @pytest.mark.parametrize(("kind", "most"), [("fog", 1), ("rain", 3)])
 def test_veils_are_within_a_few_levels_of_blending_each_layer_in_floats(kind, most, layers):
     counts = set()

@@ -215,6 +215,8 @@ def test_a_run_stopped_between_two_rows_writes_the_rows_of_one_that_was_not(tmp_
     again = DSAC("CartPole-v1", **settings).learn(200, out=tmp_path / "stopped")
     rows = [(tmp_path / run / "metrics.jsonl").read_bytes() for run in ("straight", "stopped")]
     assert rows[0] == rows[1]
+    episodes = [(tmp_path / run / "episodes.jsonl").read_bytes() for run in ("straight", "stopped")]
+    assert episodes[0] == episodes[1]
     assert len(rows[0].splitlines()) == 4
     a, b = straight.learner.state(), again.learner.state()
     assert all(a[name].equal(b[name]) for name in a)

@@ -72,7 +72,7 @@ class PackedStore:
     that needs it.
     """
 
-    def __init__(self, slots: int, shape: tuple[int, ...], rings: int = 1) -> None:
+    def __init__(self, slots: int, shape: tuple[int, ...], rings: int) -> None:
         self.shape, self.size, self.ring = shape, int(np.prod(shape)), slots // rings
         self.packed: list[bytes | None] = [None] * slots
         self.keys: list[bytes | None] = [None] * slots  # the packed key of a difference; None for a key itself

@@ -230,7 +230,6 @@ class RunFolder:
         self._logs.clear()
         if self._lock is not None:
             self._lock.release()
-            self._lock = None
 
     def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
         write_atomically(self.path / name, (json.dumps(sealed(content), indent=2, allow_nan=False) + "\n").encode())
@@ -285,8 +284,6 @@ def versions() -> dict[str, str]:
     """The versions that must match for a run to be repeated bit for bit."""
     out = {"python": platform.python_version(), "machine": platform.machine()}
     for name in ("dsacc", "torch", "numpy", "gymnasium", "ale-py", "opencv-python-headless"):
-        try:
+        with contextlib.suppress(metadata.PackageNotFoundError):
             out[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
     return out

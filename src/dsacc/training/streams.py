@@ -23,7 +23,7 @@ class Streams:
     weights: torch.Generator
 
     @classmethod
-    def from_seed(cls, seed: int, envs: int = 1) -> "Streams":
+    def from_seed(cls, seed: int, envs: int) -> "Streams":
         """All streams of a run, from its one seed."""
         actions, batches, noise, env, weights, augmentation = np.random.SeedSequence(seed).spawn(6)
         return cls(
