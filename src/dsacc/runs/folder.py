@@ -7,6 +7,7 @@ import os
 import platform
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
@@ -284,6 +285,6 @@ def versions() -> dict[str, str]:
     """The versions that must match for a run to be repeated bit for bit."""
     out = {"python": platform.python_version(), "machine": platform.machine()}
     for name in ("dsacc", "torch", "numpy", "gymnasium", "ale-py", "opencv-python-headless"):
-        with contextlib.suppress(metadata.PackageNotFoundError):
+        with suppress(metadata.PackageNotFoundError):
             out[name] = metadata.version(name)
     return out
