@@ -12,8 +12,7 @@ import pytest
 
 from dsacc import DSAC, evaluate, harden
 from dsacc.analysis.rows import Row
-from dsacc.cli import main
-from dsacc.cli.demo_pictures import Tested, _film
+from dsacc.cli import demo_pictures, main
 from dsacc.errors import Untrusted
 from dsacc.experiments import task
 from dsacc.experiments.plan import Plan, Run, Tests, write_plan
@@ -166,7 +165,7 @@ def test_a_page_does_not_believe_that_the_agent_names_what_the_folder_names(here
 def test_the_demo_draws_no_game_that_only_a_row_in_its_folder_names(here):
     row = Row(NAME, "dsac-m", 0, 0, 24, "fog", "paper", "independent", "greedy", returns=[1.0], lengths=[21])
     with pytest.raises(Untrusted, match="run names the environment"):
-        _film(Tested("dsac-m", "", here / "run", [row]), 0)
+        demo_pictures._film(demo_pictures.Tested("dsac-m", "", here / "run", [row]), 0)
     assert not ran(here)
 
 
@@ -199,7 +198,7 @@ def test_an_encoder_of_a_file_is_imported_only_with_trust(here, capsys):
         ("antigravity:Id-v0", "would be imported from .*antigravity.py, and"),
         ("a;rm -rf x:Id-v0", "which is not of the form MODULE:name"),
         ("../canary:Id-v0", "which is not of the form MODULE:name"),
-        ("canary:\x1b]0;x\x07", r"names the environment 'canary:\\x1b]0;x\\x07', which is not"),
+        ("canary:$(touch x)", r"names the environment 'canary:\$\(touch x\)', which is not of the form"),
     ],
 )
 def test_the_module_is_found_without_running_any_package_around_it(here, capsys, name, said):
@@ -208,7 +207,7 @@ def test_the_module_is_found_without_running_any_package_around_it(here, capsys,
         (here / path).write_text(f"from pathlib import Path\nPath({str(here / 'it ran')!r}).touch()\n")
     rewritten(here / "run", env=name)
     assert main(["evaluate", "run", *FEW]) == 2
-    assert re.search(said.format(here=re.escape(str(here))).replace("]0", "\\]0"), capsys.readouterr().err)
+    assert re.search(said.format(here=re.escape(str(here))), capsys.readouterr().err)
     assert not ran(here)
     assert not {"pack", "antigravity"} & set(sys.modules)
 
