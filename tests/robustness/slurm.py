@@ -113,8 +113,9 @@ class Trial:
         say(f"limited: {slow.name} is frozen until its minute is over, and Slurm gives no warning")
         soon = self.watch(warned, "dsac")
         soon.freeze(soon.trains, "training")
-        self.limit(soon, "3")
-        say(f"warned: {soon.name} has less than three minutes left, when Slurm warns it (USR2)")
+        minutes = int(time.time() - soon.file.read()["began"]) // 60 + 3
+        self.limit(soon, minutes)
+        say(f"warned: {soon.name} now has less than three minutes left, so that Slurm warns it (USR2)")
         victim, lifted = self.watch(preempted, "dsac"), list[Watched]()
         for count, (moment, what) in enumerate(
             ((victim.trains, "in training"), (victim.saves, "in a save"), (victim.tests, "in a test")), start=1
@@ -126,7 +127,7 @@ class Trial:
             for run in (soon, slow):
                 if run not in lifted:
                     run.wait_taken("out of time", 1)
-                    self.limit(run, "60")
+                    self.limit(run, 60)
                     lifted.append(run)
         status = [sys.executable, "-m", "dsacc", "status", str(preempted.out)]
         shown = subprocess.run(status, capture_output=True, text=True, env={**os.environ, "COLUMNS": "100"}).stdout
@@ -150,7 +151,7 @@ class Trial:
             noted = "out of time" in run.taken() and command.said("done in") and command.said("(out of time ")
             check(noted, f"{command.title}: {run.taken()}, as the command said")
 
-    def limit(self, run: Watched, minutes: str) -> None:
+    def limit(self, run: Watched, minutes: int) -> None:
         """Change the time limit of a run's job."""
         job = json_or_empty(run.out / "slurm" / "jobs.json")[run.name]
         self.cluster.ask("scontrol", "update", f"JobId={job}", f"TimeLimit={minutes}")
