@@ -42,6 +42,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
+CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 ReturnToService=2
 SlurmdTimeout=15
 SlurmdParameters=config_overrides

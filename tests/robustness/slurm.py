@@ -36,7 +36,7 @@ from dsacc.system.files import json_or_empty
 GRID = """
 envs = ["dsacc/Catch-v0"]
 agents = ["dsac", "dsac-m"]
-steps = 600
+steps = 500
 preset = "efficient"
 [settings]
 random_steps = 100
@@ -48,7 +48,7 @@ log_every = 100
 checkpoint_every = 100
 [tests]
 shifts = ["id", "snow", "rain", "fog"]
-episodes = 20
+episodes = 10
 """
 NOT_COMPARED = ("timing.jsonl", "lock", "status.json")  # wall-clock and process ids
 failures: list[str] = []
@@ -113,8 +113,9 @@ class Trial:
         say(f"limited: {slow.name} is frozen until its minute is over, and Slurm gives no warning")
         soon = self.watch(warned, "dsac")
         soon.freeze(soon.trains, "training")
-        self.limit(soon, "1")
-        say(f"warned: {soon.name} has a minute left, and Slurm warns three minutes before (USR2)")
+        minutes = int(time.time() - soon.file.read()["began"]) // 60 + 3
+        self.limit(soon, minutes)
+        say(f"warned: {soon.name} now has less than three minutes left, so that Slurm warns it (USR2)")
         victim, lifted = self.watch(preempted, "dsac"), list[Watched]()
         for count, (moment, what) in enumerate(
             ((victim.trains, "in training"), (victim.saves, "in a save"), (victim.tests, "in a test")), start=1
@@ -126,7 +127,7 @@ class Trial:
             for run in (soon, slow):
                 if run not in lifted:
                     run.wait_taken("out of time", 1)
-                    self.limit(run, "60")
+                    self.limit(run, 60)
                     lifted.append(run)
         status = [sys.executable, "-m", "dsacc", "status", str(preempted.out)]
         shown = subprocess.run(status, capture_output=True, text=True, env={**os.environ, "COLUMNS": "100"}).stdout
@@ -142,11 +143,15 @@ class Trial:
             and preempted.said("(preempted 3 times, lost with its node once)"),
             f"{victim.name}: {victim.taken()}, as the command said",
         )
+        logs = [(command.out / "slurm").glob("*.err") for command in (warned, limited)]
+        said = ["".join(path.read_text() for path in found) for found in logs]
+        check("signal SIGUSR2" in said[0] and "TIME LIMIT" not in said[0], "warned: by USR2, before its time was up")
+        check("DUE TO TIME LIMIT" in said[1], "limited: by Slurm, when its time was up")
         for run, command in ((soon, warned), (slow, limited)):
             noted = "out of time" in run.taken() and command.said("done in") and command.said("(out of time ")
             check(noted, f"{command.title}: {run.taken()}, as the command said")
 
-    def limit(self, run: Watched, minutes: str) -> None:
+    def limit(self, run: Watched, minutes: int) -> None:
         """Change the time limit of a run's job."""
         job = json_or_empty(run.out / "slurm" / "jobs.json")[run.name]
         self.cluster.ask("scontrol", "update", f"JobId={job}", f"TimeLimit={minutes}")

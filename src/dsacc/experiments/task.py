@@ -179,13 +179,16 @@ def _evaluate(agent: Any, tests: Tests, folder: Path, task: TaskFile | None = No
 
 
 class _Stop:
-    """Serves SIGTERM at once, by raising Stopped. It may be sent several times."""
+    """Serves SIGTERM at once, by raising Stopped, until the task is `over`. Schedulers send it several times, and the
+    last one would only interrupt Python's own ending."""
 
     received: int | None = None
+    over = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         self.received = number
-        raise Stopped(number)
+        if not self.over:
+            raise Stopped(number)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -227,10 +230,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             traceback.print_exc()
         return 1
+    finally:
+        stop.over = True
     return 0
 
 
 if __name__ == "__main__":
-    code = main()
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the last of several would only interrupt Python's own ending
-    raise SystemExit(code)
+    raise SystemExit(main())
