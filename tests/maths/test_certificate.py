@@ -17,7 +17,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dsacc.maths import Solution, joint_multipliers, mean_multiplier, variance_multiplier
+from dsacc.maths import Solution, joint, joint_multipliers, mean_multiplier, variance_multiplier
 from dsacc.maths.newton import Problem, solved
 
 EPS = 2.0**-52
@@ -178,10 +178,18 @@ def test_what_converged_is_optimal_in_exact_arithmetic(kind: str, batch: Batch) 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_up_to_a_spread_of_1e11_temperatures_every_state_converges(kind: str) -> None:
+def test_up_to_a_spread_of_1e11_temperatures_every_state_converges(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = random_batch(KINDS.index(kind), 1000, A, 1e11)
+    bisected, bisection = [0], joint._nested_bisection
+
+    def counted(base_BA: torch.Tensor, *problems: Problem) -> torch.Tensor:
+        bisected[0] += len(base_BA)
+        return bisection(base_BA, *problems)
+
+    monkeypatch.setattr(joint, "_nested_bisection", counted)
     solution = batch.solve(kind)
     assert solution.converged.all()
+    assert bisected[0] < 30  # Newton's steps go on until they are short beside the exponents
     inside = (solution.value > 0) & (solution.value < 1)
     assert inside.double().mean() > 0.15
     with decimal.localcontext(exact_context):
@@ -213,6 +221,14 @@ def test_a_step_that_is_small_beside_the_box_is_not_the_last() -> None:
     assert solution.converged.tolist() == [True]
 
 
+def test_where_newton_stops_too_early_bisection_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joint, "EXPONENT_TOLERANCE", torch.inf)
+    solution = joint_multipliers(tensor([4e6, -1e6, 1e6]), -1000007.0, 0.0, 4000003.0, 1.0)
+    assert solution.iterations.tolist() == [3]
+    assert solution.value.tolist() == [[1.0, 1.0]]
+    assert solution.converged.tolist() == [True]
+
+
 def test_one_multiplier_is_as_exact_where_1e_minus_13_of_it_is_much() -> None:
     """v = (0, 1e14, 1e14): a lambda that is wrong by 1e-13 changes an exponent by 10."""
     solution = variance_multiplier(tensor([-6e7, -5e7, -7e7]), 36405867862294.0, -6e7, 1.0)
@@ -227,6 +243,10 @@ def test_where_float64_holds_no_answer_it_is_said() -> None:
     for solution in (mean_multiplier(q_BA, target_B, 1.0), joint_multipliers(q_BA, target_B, 1e60, 0.0, 1.0)):
         assert solution.converged.tolist() == [False, True]
         assert (solution.value.reshape(2, -1)[0, 0] - 1).abs() <= 2e-16
+    # Q = v = (0, 1), and either constraint is the one that cannot be met
+    for mean_target, variance_target in ((0.75, 2.0), (2.0, 0.75)):
+        solution = joint_multipliers(tensor([0.0, 1.0]), mean_target, variance_target, 0.0, 1e-20)
+        assert solution.converged.tolist() == [False]
 
 
 # --- the certificate itself ------------------------------------------------------------------------------------------

@@ -206,7 +206,7 @@ def test_every_multiplier_is_slack_binding_or_solved(form: str, seed: int) -> No
         inside.append(((lam > 0) & (lam < 1)).all(axis=1).mean())
         unsettled.append((solution.iterations == 80).double().mean().item())
     assert np.mean(inside) > 0.2
-    assert np.mean(unsettled) < 0.04  # Newton settles nearly all, bisection takes the rest
+    assert np.mean(unsettled) < 0.035  # Newton settles nearly all, bisection takes the rest
 
 
 numbers = st.one_of(st.floats(-1e3, 1e3), st.floats(-2.0, 2.0), st.integers(-3, 3).map(float)).map(
@@ -278,7 +278,7 @@ def test_nested_bisection_finds_the_policy_that_newton_finds(form: str, monkeypa
         check_optimal(rows, bisection)
         one, two = rows.policy(newton.value.numpy()), rows.policy(bisection.value.numpy())
         np.testing.assert_allclose(one, two, rtol=0, atol=1e-9)
-    assert np.mean(iterations) < 5.0  # the longer steps come late, and only where they help
+    assert np.mean(iterations) < 4.0  # the longer steps come late, and only where they help
 
 
 def test_newton_s_direction_descends_into_the_box_and_is_no_longer_than_it() -> None:
