@@ -198,6 +198,30 @@ def test_twenty_iterations_suffice_for_the_mean_up_to_a_spread_of_a_thousand_tem
         assert rows.solve().iterations.numpy()[ordinary_B].max() <= 20
 
 
+@pytest.mark.parametrize(("kind", "most"), [("mean", 8.0), ("variance", 11.4)])
+def test_the_first_guess_and_the_rule_on_stalling_steps_save_iterations(kind: str, most: float) -> None:
+    rng = np.random.default_rng(3)
+    taken = []
+    for actions in (2, 4, 9, 18):
+        solution = random_rows(rng, kind, "tempered", 1000, actions).solve()
+        inside = (solution.value > 0) & (solution.value < 1)
+        taken.append(solution.iterations[inside].double().mean().item())
+    assert np.mean(taken) < most
+
+
+def test_a_root_that_is_a_bound_itself_is_seen_without_iterating() -> None:
+    solution = mean_multiplier(torch.tensor([[-1.0, 1.0]]), 0.0, 1.0)  # uniform at 1: g is 0 there
+    assert solution.value.tolist() == [1.0]
+    assert solution.iterations.tolist() == [0]
+
+
+def test_a_policy_that_sits_on_its_target_with_all_its_mass_is_a_root() -> None:
+    # Q - lambda v = 0, 3 - 9 lambda, 4 - 16 lambda: between 1/7 and 1/3 the second action has all the mass, and g = 0
+    solution = variance_multiplier(torch.tensor([[0.0, 3.0, 4.0]]), 9.0, 0.0, 1e-3)
+    assert 1 / 7 < solution.value.item() < 1 / 3
+    assert solution.residual.item() == 0
+
+
 @both_forms
 @both_kinds
 def test_a_bound_that_holds_is_seen_without_iterating(kind: str, form: str) -> None:

@@ -104,7 +104,7 @@ def solve_one(base_BA: Tensor, p: Problem, bounds: Bounds) -> Solution:
     g_high_B, _ = _mean(base_BA, p, high_B)
     slack_B = g_low_B <= p.noise_B
     beyond_B = ~slack_B & (g_high_B >= 0)
-    done_B = p.flat_B | slack_B | beyond_B
+    done_B = slack_B | beyond_B  # also where all values are equal: g does not change then
 
     # Regula falsi gives the first guess; rows that are done keep their answer from here on.
     share_B = (g_low_B / (g_low_B - g_high_B)).clamp(0.0, 1.0).nan_to_num(0.5)
