@@ -6,6 +6,7 @@ D(l1, l2) = T logsumexp((Q - l1 f1 - l2 f2) / T) + l1 t1 + l2 t2, with f1 = Q an
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from dsacc.maths import (
     perturbed_targets,
     variance_multiplier,
 )
+from dsacc.maths.joint import _inward_direction
 
 EPS = 2.0**-52
 ordinary = settings(deadline=None, derandomize=True, max_examples=150)
@@ -176,6 +178,8 @@ def check_optimal(rows: Rows, solution: Solution) -> None:
     assert torch.equal(solution.at_lower, solution.value == 0)
     assert torch.equal(solution.at_upper, solution.value == 1)
     assert ((solution.iterations >= 0) & (solution.iterations <= 80)).all()
+    assert solution.converged.shape == (len(rows.q),)
+    assert solution.converged.all()
     g, slope, rounding = rows.g_slope_rounding(lam)
     assert (np.abs(solution.residual.numpy() - g) <= rounding).all()
     equal = rows.f.max(axis=2) == rows.f.min(axis=2)
@@ -189,9 +193,9 @@ def check_optimal(rows: Rows, solution: Solution) -> None:
 
 @pytest.mark.slow
 @both_forms
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0])
 def test_every_multiplier_is_slack_binding_or_solved(form: str, seed: int) -> None:
-    """2 forms x 3 seeds x 18 widths x 200 = 21,600 rows, std(Q)/T from 1e-3 to 1e4."""
+    """2 forms x 18 widths x 200 = 7,200 rows, std(Q)/T from 1e-3 to 1e4."""
     rng = np.random.default_rng([seed, form == "plain"])
     inside, unsettled = [], []
     for actions in range(1, 19):
@@ -202,7 +206,7 @@ def test_every_multiplier_is_slack_binding_or_solved(form: str, seed: int) -> No
         inside.append(((lam > 0) & (lam < 1)).all(axis=1).mean())
         unsettled.append((solution.iterations == 80).double().mean().item())
     assert np.mean(inside) > 0.2
-    assert np.mean(unsettled) < 0.05  # Newton settles nearly all, bisection takes the rest
+    assert np.mean(unsettled) < 0.035  # Newton settles nearly all, bisection takes the rest
 
 
 numbers = st.one_of(st.floats(-1e3, 1e3), st.floats(-2.0, 2.0), st.integers(-3, 3).map(float)).map(
@@ -262,9 +266,11 @@ def test_with_one_target_slack_the_other_is_solved_alone(form: Any, slack: int) 
 @both_forms
 def test_nested_bisection_finds_the_policy_that_newton_finds(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(40)
+    iterations = []
     for actions in (1, 2, 3, 4, 8, 18):
         rows = random_rows(rng, form, 100, actions, (-2.0, 1.5))
         newton = rows.solve()
+        iterations.append(newton.iterations.double().mean().item())
         with monkeypatch.context() as patch:
             patch.setattr(multipliers, "solve_two", partial(multipliers.solve_two, max_iterations=0))
             bisection = rows.solve()
@@ -272,6 +278,31 @@ def test_nested_bisection_finds_the_policy_that_newton_finds(form: str, monkeypa
         check_optimal(rows, bisection)
         one, two = rows.policy(newton.value.numpy()), rows.policy(bisection.value.numpy())
         np.testing.assert_allclose(one, two, rtol=0, atol=1e-9)
+    assert np.mean(iterations) < 4.0  # the longer steps come late, and only where they help
+
+
+def test_newton_s_direction_descends_into_the_box_and_is_no_longer_than_it() -> None:
+    rng = np.random.default_rng(60)
+    rows, size_BK = 2000, torch.from_numpy(10 ** rng.uniform(-1, 2, (2000, 2)))
+    y_BK = size_BK * torch.from_numpy(rng.choice([0.0, 0.5, 1.0], (rows, 2)))
+    g_BK = torch.from_numpy(rng.normal(0, 1, (rows, 2)))
+    one, two, angle = 10 ** rng.uniform(-3, 0, rows), 10 ** rng.uniform(-3, 0, rows), rng.uniform(-0.99, 0.99, rows)
+    covariance = tuple(torch.from_numpy(x) for x in (one, angle * np.sqrt(one * two), two))
+    held_BK = ((y_BK <= 0) & (g_BK <= 0)) | ((y_BK >= size_BK) & (g_BK >= 0))
+    direction_BK = _inward_direction(y_BK, g_BK, covariance, held_BK, size_BK)
+    assert (direction_BK[y_BK <= 0] >= 0).all()
+    assert (direction_BK[y_BK >= size_BK] <= 0).all()
+    assert (direction_BK[held_BK] == 0).all()
+    assert (direction_BK.abs() <= size_BK * (1 + 1e-12)).all()
+    fall_B = (g_BK * direction_BK).sum(dim=1)
+    assert (fall_B >= 0).all()
+    assert (fall_B[~held_BK.all(dim=1)] > 0).double().mean() > 0.99
+    free_B = (y_BK > 0).all(dim=1) & (y_BK < size_BK).all(dim=1)  # Newton's own direction: covariance times it is g
+    a, b, c = (x[free_B, None] for x in covariance)
+    moved_BK = torch.cat((a, b), dim=1) * direction_BK[free_B, :1] + torch.cat((b, c), dim=1) * direction_BK[free_B, 1:]
+    share_B = (moved_BK / g_BK[free_B])[:, :1]  # 1, or less where the box is too small
+    assert ((share_B > 0) & (share_B <= 1 + 1e-9)).all()
+    torch.testing.assert_close(moved_BK, share_B * g_BK[free_B], rtol=1e-6, atol=1e-9)
 
 
 @both_forms
@@ -317,17 +348,22 @@ def test_two_constraints_worked_by_hand() -> None:
 
 
 @both_forms
-@pytest.mark.parametrize("alpha", [1e-8, 1.0, 1e8])
-@pytest.mark.parametrize("size", [1e-200, 1e-30, 1.0, 1e30, 1e150, 1e200])
-def test_extreme_numbers_give_finite_multipliers_inside_the_box(form: str, alpha: float, size: float) -> None:
-    q = size * np.array([[1.0, 1.0, -1.0], [1.0, 0.0, -1.0], [1.0, 1.0, 1.0], [0.0, 0.0, 1.0], [-1.0, -1.0, -1.0]])
-    for target in (0.0, size, -size, 0.5 * size, 1.0):
-        for mu in (0.0, size):
-            solution = Rows(form, q, np.full(5, mu), np.full((5, 2), target), np.full(5, alpha)).solve()
-            assert torch.isfinite(solution.value).all()
-            assert torch.isfinite(solution.residual).all()
-            assert ((solution.value >= 0) & (solution.value <= 1)).all()
-            assert (solution.value[[2, 4]] == 0).all()  # equal values
+def test_extreme_numbers_give_finite_multipliers_inside_the_box(form: str) -> None:
+    shapes = [[1.0, 1.0, -1.0], [1.0, 0.0, -1.0], [1.0, 1.0, 1.0], [0.0, 0.0, 1.0], [-1.0, -1.0, -1.0]]
+    sizes, alphas = (1e-200, 1e-30, 1.0, 1e30, 1e150, 1e200), (1e-8, 1.0, 1e8)
+    cases = [  # Q, mu, target, alpha
+        ([size * x for x in shape], size * centre, target, alpha)
+        for shape, size, alpha, centre in product(shapes, sizes, alphas, (0.0, 1.0))
+        for target in (0.0, size, -size, 0.5 * size, 1.0)
+    ]
+    q, mu, target, alpha = (np.array(x) for x in zip(*cases, strict=True))
+    solution = Rows(form, q, mu, np.stack([target, target], axis=1), alpha).solve()
+    assert torch.isfinite(solution.value).all()
+    assert torch.isfinite(solution.residual).all()
+    assert ((solution.value >= 0) & (solution.value <= 1)).all()
+    equal = q.max(axis=1) == q.min(axis=1)
+    assert (solution.value[equal] == 0).all()
+    assert solution.converged[equal].all()
 
 
 # --- input -----------------------------------------------------------------------------------------------------------

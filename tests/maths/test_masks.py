@@ -19,6 +19,7 @@ from dsacc.maths import (
     mean_constrained,
     mean_multiplier,
     natural_softmax,
+    neutral,
     perturbed_targets,
     policy_of,
     soft_value,
@@ -144,7 +145,19 @@ def test_the_target_entropy_is_a_share_of_what_the_allowed_actions_can_have():
     assert target_entropy(4, 0.5) == 0.5 * math.log(4)
 
 
-@pytest.mark.parametrize("bad", [torch.zeros(B, A).bool(), torch.ones(B, A - 1).bool(), torch.ones(B, A)])
+def test_neutral_values_are_the_row_s_largest_allowed_one():
+    x_BA = torch.tensor([[1.0, 5.0, -2.0], [4.0, 3.0, 2.0]])
+    mask = torch.tensor([[True, False, True], [False, True, True]])
+    assert neutral(x_BA, mask).tolist() == [[1.0, 1.0, -2.0], [3.0, 3.0, 2.0]]
+    assert neutral(x_BA, None) is x_BA
+
+
+ONE_ROW_WITHOUT = torch.arange(B)[:, None].expand(B, A) != 3
+
+
+@pytest.mark.parametrize(
+    "bad", [torch.zeros(B, A).bool(), torch.ones(B, A - 1).bool(), torch.ones(B, A), ONE_ROW_WITHOUT]
+)
 def test_a_mask_that_cannot_be_is_refused(bad):
     with pytest.raises(ValueError, match="at least one allowed action"):
         mean_multiplier(Q, TARGET, ALPHA, mask=bad)

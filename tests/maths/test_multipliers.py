@@ -158,11 +158,11 @@ def clipped_root(q: np.ndarray, f: np.ndarray, target: float, T: float) -> float
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 @both_forms
 @both_kinds
 def test_multiplier_is_scipy_s_clipped_root(kind: str, form: str, seed: int) -> None:
-    """3 seeds x 2 forms x 2 kinds x 18 widths x 500 = 108,000 rows.
+    """2 seeds x 2 forms x 2 kinds x 18 widths x 500 = 72,000 rows.
 
     A row is flat to rounding where g at the answer is no larger than its own rounding error r, and r / |g'| exceeds
     1e-9: there float64 cannot tell answers apart that differ by 1e-9. Such rows are held to |g| <= r alone.
@@ -196,6 +196,30 @@ def test_twenty_iterations_suffice_for_the_mean_up_to_a_spread_of_a_thousand_tem
         rows = random_rows(rng, "mean", form, 2000, actions)
         ordinary_B = rows.q.std(axis=1) <= 1000 * rows.temperature
         assert rows.solve().iterations.numpy()[ordinary_B].max() <= 20
+
+
+@pytest.mark.parametrize(("kind", "most"), [("mean", 8.0), ("variance", 11.4)])
+def test_the_first_guess_and_the_rule_on_stalling_steps_save_iterations(kind: str, most: float) -> None:
+    rng = np.random.default_rng(3)
+    taken = []
+    for actions in (2, 4, 9, 18):
+        solution = random_rows(rng, kind, "tempered", 1000, actions).solve()
+        inside = (solution.value > 0) & (solution.value < 1)
+        taken.append(solution.iterations[inside].double().mean().item())
+    assert np.mean(taken) < most
+
+
+def test_a_root_that_is_a_bound_itself_is_seen_without_iterating() -> None:
+    solution = mean_multiplier(torch.tensor([[-1.0, 1.0]]), 0.0, 1.0)  # uniform at 1: g is 0 there
+    assert solution.value.tolist() == [1.0]
+    assert solution.iterations.tolist() == [0]
+
+
+def test_a_policy_that_sits_on_its_target_with_all_its_mass_is_a_root() -> None:
+    # Q - lambda v = 0, 3 - 9 lambda, 4 - 16 lambda: between 1/7 and 1/3 the second action has all the mass, and g = 0
+    solution = variance_multiplier(torch.tensor([[0.0, 3.0, 4.0]]), 9.0, 0.0, 1e-3)
+    assert 1 / 7 < solution.value.item() < 1 / 3
+    assert solution.residual.item() == 0
 
 
 @both_forms
@@ -236,7 +260,10 @@ def test_value_is_finite_and_inside_its_bounds_and_the_flags_say_which_holds(row
     solution = rows.solve()
     lam = solution.value
     assert lam.dtype == torch.float64
-    assert lam.shape == solution.residual.shape == solution.iterations.shape == (len(rows.q),)
+    assert (
+        lam.shape == solution.residual.shape == solution.iterations.shape == solution.converged.shape == (len(rows.q),)
+    )
+    assert solution.converged.all()
     assert torch.isfinite(lam).all()
     assert torch.isfinite(solution.residual).all()
     assert ((lam >= 0) & (lam <= 1)).all()
@@ -584,6 +611,13 @@ def test_float32_q_with_a_gradient_is_solved_in_float64_and_left_as_it_was(kind:
     assert torch.equal(q_BA.detach(), Q.float())
 
 
+@every_argument
+def test_a_gradient_of_an_argument_ends_at_the_solve(kind: str, name: str) -> None:
+    solution = solve_either(kind, **{name: torch.tensor([1.0, 1.5], requires_grad=True)})
+    assert not solution.value.requires_grad
+    assert not solution.residual.requires_grad
+
+
 @both_kinds
 def test_no_states_give_no_multipliers(kind: str) -> None:
     assert solve_either(kind, q=torch.zeros(0, 3)).value.shape == (0,)
@@ -594,3 +628,9 @@ def test_a_spread_beyond_float64_gives_a_finite_answer() -> None:
     solution = mean_multiplier(q, torch.tensor([-1.7e308], dtype=torch.float64), 1.0)
     assert 0 <= solution.value.item() <= 1
     assert torch.isfinite(solution.residual).all()
+
+
+def test_squares_beyond_float64_leave_a_finite_residual() -> None:
+    q_BA = torch.tensor([[1e200, 0.0]], dtype=torch.float64)
+    for alpha in (1.0, 1e12):
+        assert torch.isfinite(variance_multiplier(q_BA, 0.0, 0.0, alpha).residual).all()

@@ -117,6 +117,7 @@ class Term:
     at_upper_B: Tensor
     residual_B: Tensor  # g at lambda: what the constrained policy leaves unmet
     iterations_B: Tensor
+    converged_B: Tensor  # the solve met its conditions of optimality
 
 
 def exact(x: Tensor) -> Tensor:
@@ -164,7 +165,8 @@ def constraint_terms(
     for k, (constraint, target_B) in enumerate(zip(chosen, target_K, strict=True)):
         value, low, high, residual = (x[:, k] if x.dim() == 2 else x for x in parts)
         f_BA = constraint.f(q_BA, centre_B)
-        terms.append(Term(constraint, f_BA, target_B, value, low, high, residual, solution.iterations))
+        solve = (value, low, high, residual, solution.iterations, solution.converged)
+        terms.append(Term(constraint, f_BA, target_B, *solve))
     return terms
 
 
@@ -184,7 +186,8 @@ def _solve(
         return chosen[0].solve(q_BA, target_K[0], centre_B, alpha, form, bounds, mask)
     if held is not None:
         lam = q_BA.new_full((len(q_BA), len(chosen)), held)
-        return Solution(lam, lam * torch.nan, torch.zeros(len(q_BA)).long(), lam == 0, lam == 1)
+        none_B = torch.zeros(len(q_BA), dtype=torch.int64)
+        return Solution(lam, lam * torch.nan, none_B, lam == 0, lam == 1, none_B == 0)
     mean_B, variance_B = target_K
     return joint_multipliers(q_BA, mean_B, variance_B, centre_B, alpha, form=form, mask=mask)
 
@@ -205,7 +208,8 @@ def report(terms: list[Term], pi_BA: Tensor) -> dict[str, Tensor]:
     """What a run logs of its constraints, averaged over states.
 
     `constraint_residual` is the solve's, E_pi(lambda)[f] - target. `constraint_violation` is the actor's,
-    E_phi[f] - target.
+    E_phi[f] - target. `lambda_unsolved` is there only where a state's lambda is not known to be right; it is used all
+    the same, as the best that was found.
     """
     out = {}
     for t in terms:
@@ -220,4 +224,6 @@ def report(terms: list[Term], pi_BA: Tensor) -> dict[str, Tensor]:
             out[t.constraint.key(quantity, alone=len(terms) == 1)] = value_B.mean()
     if terms:
         out["lambda_iterations"] = terms[0].iterations_B.double().mean()
+        if not bool(terms[0].converged_B.all()):
+            out["lambda_unsolved"] = (~terms[0].converged_B).double().mean()
     return out

@@ -3,15 +3,58 @@
 import torch
 from torch import Tensor
 
-from dsacc.maths.newton import EPS, MAX_ITERATIONS, STEP_TOLERANCE, Problem, Solution, solve_one
+from dsacc.maths.newton import (
+    EPS,
+    EXPONENT_TOLERANCE,
+    MAX_ITERATIONS,
+    STEP_TOLERANCE,
+    Problem,
+    Solution,
+    solve_one,
+    solved,
+)
 
 
 def solve_two(base_BA: Tensor, first: Problem, second: Problem, max_iterations: int = MAX_ITERATIONS) -> Solution:
-    """Projected Newton on D(y) = logsumexp(base - y1 u1 - y2 u2) over the box 0 <= y_i <= size_i, y = lambda * size."""
+    """The smallest D(y) = logsumexp(base - y1 u1 - y2 u2) over the box 0 <= y_i <= size_i, y = lambda * size.
+
+    Projected Newton finds it. States where it stops early, or where the conditions of optimality do not hold (`solved`
+    for both constraints), are solved by nested bisection and checked again: `converged`.
+    """
     unit_BKA = torch.stack((first.unit_BA, second.unit_BA), dim=1)
     size_BK = torch.stack((first.size_B, second.size_B), dim=1)
+    y_BK, iterations_B, done_B = _projected_newton(base_BA, first, second, unit_BKA, size_BK, max_iterations)
+    value_BK = y_BK / size_BK
+    g_BK, converged_B = _checked(base_BA, first, second, unit_BKA, y_BK, value_BK)
+    good_B = done_B & converged_B
+    if not bool(good_B.all()):
+        rest_B = (~good_B).nonzero().squeeze(1)
+        value_BK[rest_B] = _nested_bisection(base_BA[rest_B], first.rows(rest_B), second.rows(rest_B))
+        g_BK, converged_B = _checked(base_BA, first, second, unit_BKA, value_BK * size_BK, value_BK)
+    scale_BK = torch.stack((first.scale_B, second.scale_B), dim=1)
+    return Solution(value_BK, g_BK * scale_BK, iterations_B, value_BK == 0, value_BK == 1, converged_B)
+
+
+def _checked(
+    base_BA: Tensor, first: Problem, second: Problem, unit_BKA: Tensor, y_BK: Tensor, value_BK: Tensor
+) -> tuple[Tensor, Tensor]:
+    """E[u] [B, 2] at y, and whether both constraints are solved there [B]."""
+    push_BKA = y_BK[:, :, None] * unit_BKA
+    pi_BA = torch.softmax(base_BA - push_BKA.sum(dim=1), dim=-1)
+    g_BK = (pi_BA[:, None, :] * unit_BKA).sum(dim=-1)
+    size_BA = base_BA.abs() + push_BKA.abs().sum(dim=1)
+    one_B = solved(first, g_BK[:, 0], pi_BA, size_BA, value_BK[:, 0] == 0, value_BK[:, 0] == 1)
+    two_B = solved(second, g_BK[:, 1], pi_BA, size_BA, value_BK[:, 1] == 0, value_BK[:, 1] == 1)
+    return g_BK, one_B & two_B
+
+
+def _projected_newton(
+    base_BA: Tensor, first: Problem, second: Problem, unit_BKA: Tensor, size_BK: Tensor, max_iterations: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """From y = 0: y [B, 2], the iterations [B], and the states that it is done with [B]."""
     noise_BK = torch.stack((first.noise_B, second.noise_B), dim=1)
     frozen_BK = torch.stack((first.flat_B, second.flat_B), dim=1)
+    small_BK = (STEP_TOLERANCE * size_BK).clamp(max=EXPONENT_TOLERANCE)
     y_BK = torch.zeros_like(size_BK)
     done_B = frozen_BK.all(dim=1)
     iterations_B = torch.zeros(len(base_BA), dtype=torch.int64, device=base_BA.device)
@@ -23,23 +66,13 @@ def solve_two(base_BA: Tensor, first: Problem, second: Problem, max_iterations: 
         if bool(done_B.all()):
             break
         iterations_B += ~done_B
-        direction_BK, pushed_B = _inward_direction(y_BK, g_BK, covariance, held_BK, size_BK)
+        direction_BK = _inward_direction(y_BK, g_BK, covariance, held_BK, size_BK)
         # Far out the dual is exponential and Newton's steps are too short. Try longer ones while D falls measurably.
         far_B = (g_BK * direction_BK).sum(dim=1) > 1e-9 * dual_B.abs().clamp(min=1.0)
         step_B = torch.where(far_B & (iteration >= 12), 64.0, 1.0).double()
-        next_BK, dual_B = _line_search(base_BA, unit_BKA, size_BK, y_BK, g_BK, dual_B, direction_BK, done_B, step_B)
-        still_B = (direction_BK.abs() <= STEP_TOLERANCE * size_BK).all(dim=1)
-        same_B = (((y_BK <= 0) == (next_BK <= 0)) & ((y_BK >= size_BK) == (next_BK >= size_BK))).all(dim=1)
-        done_B = done_B | (still_B & same_B & ~pushed_B)  # a small step that reaches a bound is not the last
-        y_BK = next_BK
-    value_BK = y_BK / size_BK
-    if not bool(done_B.all()):
-        rest_B = (~done_B).nonzero().squeeze(1)
-        value_BK[rest_B] = _nested_bisection(base_BA, first, second, rest_B)
-        y_BK = value_BK * size_BK
-    g_BK, _ = _joint_moments(base_BA, unit_BKA, y_BK)
-    scale_BK = torch.stack((first.scale_B, second.scale_B), dim=1)
-    return Solution(value_BK, g_BK * scale_BK, iterations_B, value_BK == 0, value_BK == 1)
+        y_BK, dual_B = _line_search(base_BA, unit_BKA, size_BK, y_BK, g_BK, dual_B, direction_BK, done_B, step_B)
+        done_B = done_B | (direction_BK.abs() <= small_BK).all(dim=1)
+    return y_BK, iterations_B, done_B
 
 
 def _joint_moments(base_BA: Tensor, unit_BKA: Tensor, y_BK: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
@@ -59,8 +92,8 @@ def _held(y_BK: Tensor, g_BK: Tensor, size_BK: Tensor, noise_BK: Tensor) -> Tens
 
 def _inward_direction(
     y_BK: Tensor, g_BK: Tensor, covariance: tuple[Tensor, Tensor, Tensor], held_BK: Tensor, size_BK: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Newton's direction, no longer than the box, and whether a bound changed it.
+) -> Tensor:
+    """Newton's direction, no longer than the box.
 
     A coordinate that would leave the box is held, and the others are solved again. Projecting the step instead might
     not descend.
@@ -69,7 +102,7 @@ def _inward_direction(
     pushed_BK = ((y_BK <= 0) & (direction_BK < 0)) | ((y_BK >= size_BK) & (direction_BK > 0))
     direction_BK = _newton_direction(g_BK, covariance, held_BK | pushed_BK)
     longest_B = (direction_BK.abs() / size_BK).amax(dim=1).clamp(min=1.0)
-    return direction_BK / longest_B[:, None], (pushed_BK & ~held_BK).any(dim=1)
+    return direction_BK / longest_B[:, None]
 
 
 def _newton_direction(g_BK: Tensor, covariance: tuple[Tensor, Tensor, Tensor], held_BK: Tensor) -> Tensor:
@@ -118,13 +151,8 @@ def _line_search(
     return best_BK, best_dual_B
 
 
-def _rows(p: Problem, rows: Tensor) -> Problem:
-    return Problem(p.unit_BA[rows], p.size_B[rows], p.scale_B[rows], p.noise_B[rows], p.flat_B[rows])
-
-
-def _nested_bisection(base_BA: Tensor, first: Problem, second: Problem, rows: Tensor) -> Tensor:
-    """Bisect lambda_2 on g_2, with the best lambda_1 for each lambda_2: g_2 still falls. Slow, but it cannot fail."""
-    base_BA, first, second = base_BA[rows], _rows(first, rows), _rows(second, rows)
+def _nested_bisection(base_BA: Tensor, first: Problem, second: Problem) -> Tensor:
+    """Bisect lambda_2 on g_2, with the best lambda_1 for each lambda_2: g_2 still falls. Slow, but never stuck."""
 
     def at(lam2_B: Tensor) -> tuple[Tensor, Tensor]:
         exponent_BA = base_BA - (lam2_B * second.size_B)[:, None] * second.unit_BA

@@ -29,7 +29,8 @@ def mean_multiplier(
     """lambda_1 with E_pi[Q] = target under pi ∝ exp((1 - lambda_1) Q / T), clipped to `bounds`. [B, A], [B] -> [B].
 
     T is alpha in the `tempered` form and 1 in the `plain` form. Solved in float64 by safeguarded Newton steps:
-    g(lambda) = E_pi[Q] - target is decreasing, g' = -Var_pi[Q] / T. NaN and infinity raise a ValueError.
+    g(lambda) = E_pi[Q] - target is decreasing, g' = -Var_pi[Q] / T. `converged` [B] certifies that g is zero, or holds
+    lambda on its bound. NaN and infinity raise a ValueError.
     """
     q_BA, T_B = _checked(q, alpha, form, bounds, mask)
     return solve_one(_base(q_BA, T_B, mask), _mean_problem(q_BA, _row(target, q_BA, "target"), T_B), bounds)
@@ -71,6 +72,10 @@ def joint_multipliers(
     D(l1, l2) = T logsumexp((Q - l1 Q - l2 (Q - mu)^2) / T) + l1 mean_target + l2 variance_target by projected
     Newton steps with a line search. Nested bisection solves the rows that do not converge. With two actions the policy
     is unique but lambda is not.
+
+    `converged` [B] certifies a row: with g_i = E_pi[f_i] - target_i it has |g_i| <= tol_i where 0 < lambda_i < 1,
+    g_i <= tol_i where lambda_i = 0 and g_i >= -tol_i where lambda_i = 1, for both i. These conditions are sufficient,
+    because D is convex. tol_i is the rounding of f_i plus at least 1e-6 E_pi|f_i - target_i| (`dsacc.maths.newton`).
     """
     q_BA, T_B = _checked(q, alpha, form, (0.0, 1.0), mask)
     first = _mean_problem(q_BA, _row(mean_target, q_BA, "mean_target"), T_B)

@@ -8,9 +8,9 @@ form, 1 in the `plain` form of the appendix. With d = (f - target) / T,
     g' / T     = -Var_pi(lambda)[d]
     D / T      = logsumexp(Q / T - lambda d)  (convex; its gradient is -g / T)
 
-so one iteration on d serves them all. The paper runs Newton's method without a bracket until g < 1e-15, without an
-absolute value and without a limit on iterations. That overshoots where g is flat, and never stops where rounding
-exceeds 1e-15.
+so one iteration on d serves them all, and one certificate (`solved`) says whether an answer is right. The paper runs
+Newton's method without a bracket until g < 1e-15, without an absolute value and without a limit on iterations. That
+overshoots where g is flat, and never stops where rounding exceeds 1e-15.
 """
 
 from dataclasses import dataclass
@@ -21,9 +21,12 @@ from torch import Tensor
 Bounds = tuple[float, float]
 
 MAX_ITERATIONS = 80
-STEP_TOLERANCE = 1e-13  # a Newton step this small is the last one
+STEP_TOLERANCE = 1e-13  # a Newton step this small is the last one,
+EXPONENT_TOLERANCE = 1e-4  # if it also moves no exponent by more than this: else g is not straight along the step
 ROUNDING = 16 * 2.0**-52  # a residual this small, relative to the numbers it came from, is rounding
 EPS = 2.0**-52
+KKT_TOLERANCE = 1e-6  # share of each probability that may be wrong at an answer
+KKT_ROUNDING = 1e-3  # the same where rounding is coarser than that
 HUGE = 1e300  # limit of exponents; it only affects |Q| or 1/alpha beyond 1e150
 
 
@@ -36,6 +39,7 @@ class Solution:
     iterations: Tensor  # [B], Newton or bisection steps taken
     at_lower: Tensor  # lambda is the lower bound
     at_upper: Tensor  # lambda is the upper bound
+    converged: Tensor  # [B], bool: the conditions of optimality hold, for both constraints where there are two
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,10 @@ class Problem:
     scale_B: Tensor  # T * size: from E[unit] back to g in units of f
     noise_B: Tensor  # E[unit] at most this large is rounding
     flat_B: Tensor  # every action has the same f: lambda has no effect
+
+    def rows(self, rows: Tensor) -> "Problem":
+        """The problem of some of the states."""
+        return Problem(self.unit_BA[rows], self.size_B[rows], self.scale_B[rows], self.noise_B[rows], self.flat_B[rows])
 
 
 def bounded(x: Tensor) -> Tensor:
@@ -64,46 +72,70 @@ def make_problem(f_BA: Tensor, target_B: Tensor, magnitude_B: Tensor, T_B: Tenso
     return Problem(d_BA / safe_B[:, None], safe_B, T_B * safe_B, noise_B, flat_B)
 
 
-def _moments(base_BA: Tensor, p: Problem, lam_B: Tensor) -> tuple[Tensor, Tensor]:
-    """E[unit] and Var[unit] under pi(lambda). torch's softmax subtracts the maximum of the exponent itself."""
+def solved(p: Problem, g_B: Tensor, pi_BA: Tensor, size_BA: Tensor, lower_B: Tensor, upper_B: Tensor) -> Tensor:
+    """Whether lambda meets the conditions of optimality of its constraint (Karush, Kuhn and Tucker's). -> [B], bool.
+
+    The dual is convex, so lambda is right where g = E_pi(lambda)[f] - target has
+
+        g <= tolerance, unless lambda is the upper bound, and g >= -tolerance, unless lambda is the lower bound;
+        tolerance = 16 eps max(|f|, |target|) + sum_a pi(a) |f(a) - target| min(1e-6 + 8 eps |x(a)|, 1e-3).
+
+    The first term is the rounding of f. The second is how far g moves if each probability changes by a millionth of
+    itself, and by what rounding its exponent x does to it; `size_BA` is |x|, the sum of the sizes of its parts. Where
+    that exceeds a thousandth, float64 may hold no lambda that meets the conditions. If all actions have the same f, any
+    lambda is right. `g_B` is E[unit], g in units of `p.scale_B`.
+    """
+    doubt_BA = (KKT_TOLERANCE + 8 * EPS * size_BA).clamp(max=KKT_ROUNDING)
+    tolerance_B = p.noise_B + (pi_BA * p.unit_BA.abs() * doubt_BA).sum(dim=-1)
+    return p.flat_B | (((g_B <= tolerance_B) | upper_B) & ((g_B >= -tolerance_B) | lower_B))
+
+
+def _mean(base_BA: Tensor, p: Problem, lam_B: Tensor) -> tuple[Tensor, Tensor]:
+    """E[unit] under pi(lambda), and pi(lambda). torch's softmax subtracts the maximum of the exponent itself."""
     pi_BA = torch.softmax(base_BA - (lam_B * p.size_B)[:, None] * p.unit_BA, dim=-1)
-    mean_B = (pi_BA * p.unit_BA).sum(dim=-1)
-    return mean_B, (pi_BA * (p.unit_BA - mean_B[:, None]).square_()).sum(dim=-1)
+    return (pi_BA * p.unit_BA).sum(dim=-1), pi_BA
 
 
 def solve_one(base_BA: Tensor, p: Problem, bounds: Bounds) -> Solution:
     """The root of E[unit] in `bounds`: Newton in a shrinking bracket, bisection where a step leaves it or stalls."""
     lower, upper = bounds
     low_B, high_B = torch.full_like(p.size_B, lower), torch.full_like(p.size_B, upper)
-    g_low_B, _ = _moments(base_BA, p, low_B)
-    g_high_B, _ = _moments(base_BA, p, high_B)
+    g_low_B, _ = _mean(base_BA, p, low_B)
+    g_high_B, _ = _mean(base_BA, p, high_B)
     slack_B = g_low_B <= p.noise_B
     beyond_B = ~slack_B & (g_high_B >= 0)
-    done_B = p.flat_B | slack_B | beyond_B
+    done_B = slack_B | beyond_B  # also where all values are equal: g does not change then
 
     # Regula falsi gives the first guess; rows that are done keep their answer from here on.
     share_B = (g_low_B / (g_low_B - g_high_B)).clamp(0.0, 1.0).nan_to_num(0.5)
     lam_B = torch.where(beyond_B, high_B, torch.where(slack_B, low_B, low_B + share_B * (high_B - low_B)))
     lam_B = torch.where(p.flat_B, min(max(0.0, lower), upper), lam_B)
     last_step_B = high_B - low_B
+    furthest_B = EXPONENT_TOLERANCE / p.size_B
     iterations_B = torch.zeros_like(lam_B, dtype=torch.int64)
     for _ in range(MAX_ITERATIONS):
         if bool(done_B.all()):
             break
         iterations_B += ~done_B
-        g_B, variance_B = _moments(base_BA, p, lam_B)
+        g_B, pi_BA = _mean(base_BA, p, lam_B)
+        variance_B = (pi_BA * (p.unit_BA - g_B[:, None]).square_()).sum(dim=-1)
         low_B = torch.where(g_B >= 0, lam_B, low_B)
         high_B = torch.where(g_B <= 0, lam_B, high_B)
         step_B = torch.where(g_B == 0, 0.0, g_B / (p.size_B * variance_B))
         newton_B = lam_B + step_B
-        # <=, not <: a converged row steps onto the end of its bracket and must not be sent back to the middle.
+        # A step onto an end of the bracket counts as inside. The answer does not depend on it: a row that has converged
+        # is settled below, and one that has not is halved at its next step.
         good_B = (newton_B >= low_B) & (newton_B <= high_B) & (2 * step_B.abs() <= last_step_B)
-        resolution_B = lam_B.abs().clamp(min=1.0)
-        settled_B = (step_B.abs() <= STEP_TOLERANCE * resolution_B) | (high_B - low_B <= EPS * lam_B.abs())
+        size_B = lam_B.abs()
+        small_B = step_B.abs() <= torch.minimum(STEP_TOLERANCE * size_B.clamp(min=1.0), furthest_B)
+        settled_B = small_B | (high_B - low_B <= EPS * size_B)
         next_B = torch.where(good_B, newton_B, (low_B + high_B) / 2)
         next_B = torch.where(settled_B, newton_B.clamp(low_B, high_B), next_B)
         last_step_B = (next_B - lam_B).abs()
         lam_B = torch.where(done_B, lam_B, next_B)
         done_B = done_B | settled_B
-    g_B, _ = _moments(base_BA, p, lam_B)
-    return Solution(lam_B, g_B * p.scale_B, iterations_B, lam_B == lower, lam_B == upper)
+    g_B, pi_BA = _mean(base_BA, p, lam_B)
+    lower_B, upper_B = lam_B == lower, lam_B == upper
+    exponent_BA = base_BA.abs() + (lam_B.abs() * p.size_B)[:, None] * p.unit_BA.abs()
+    solved_B = solved(p, g_B, pi_BA, exponent_BA, lower_B, upper_B)
+    return Solution(lam_B, g_B * p.scale_B, iterations_B, lower_B, upper_B, solved_B)
