@@ -10,7 +10,7 @@ EXTRAS := atari,box2d,ray,slurm,tensorboard,video,sb3,onnx,dev
 # One test process per core, with one thread each, and one more, because some tests wait for others' programs.
 JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
-.PHONY: demo test test-fast test-long setup lint docs site coverage bench bench-peers bench-steps bench-memory bench-kernels bench-checkpoints bench-coverage bench-evaluation bench-backends weather-oracle crash-test fault-test cluster-test classic clean help
+.PHONY: demo test test-fast test-long setup lint docs site coverage bench bench-peers bench-steps bench-memory bench-kernels bench-checkpoints bench-coverage bench-evaluation bench-backends weather-oracle crash-test fault-test cluster-test mutants classic clean help
 help:
 	@echo "make demo      install, train two agents on a built-in game, harden one, test all three (minutes)"
 	@echo "make test-fast the quick tests, with the extra dev alone (about a minute)"
@@ -34,6 +34,7 @@ help:
 	@echo "make crash-test     60 kills at random moments, every ending compared by hash (10 minutes)"
 	@echo "make fault-test     damaged files, a full disk, races, bad numbers: what the user sees"
 	@echo "make cluster-test   a node of a Ray cluster dies in the middle of an experiment (minutes)"
+	@echo "make mutants        small changes to the code that the tests should notice; goes on where it was stopped (an hour)"
 	@echo "make classic   CartPole, Acrobot and LunarLander: all agents, several seeds (an hour)"
 
 $(VENV)/.made: | check-python
@@ -157,6 +158,13 @@ fault-test: $(VENV)/.all
 
 cluster-test: $(VENV)/.all
 	$(BIN)/python tests/robustness/cluster.py
+
+# In the background: one process with low priority. make mutants ROOMS="maths runs" SAMPLE=20 SEED=1
+ROOMS ?=
+SAMPLE ?= 50
+SEED ?= 0
+mutants: $(VENV)/.all
+	PYTHONPATH=tests $(BIN)/python -m robustness.mutants $(ROOMS) --sample $(SAMPLE) --seed $(SEED)
 
 classic: $(VENV)/.all
 	$(BIN)/python benchmarks/classic.py
