@@ -10,7 +10,7 @@ EXTRAS := atari,box2d,ray,slurm,tensorboard,video,sb3,onnx,dev
 # One test process per core, with one thread each, and one more, because some tests wait for others' programs.
 JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
-.PHONY: demo test test-fast test-long setup lint docs site coverage bench bench-peers bench-steps bench-memory bench-kernels bench-checkpoints bench-coverage bench-evaluation bench-backends weather-oracle crash-test fault-test cluster-test slurm-test classic clean help
+.PHONY: demo test test-fast test-long setup lint docs site coverage bench bench-peers bench-steps bench-memory bench-kernels bench-checkpoints bench-coverage bench-evaluation bench-backends weather-oracle crash-test fault-test cluster-test slurm-test mutants classic clean help
 help:
 	@echo "make demo      install, train two agents on a built-in game, harden one, test all three (minutes)"
 	@echo "make test-fast the quick tests, with the extra dev alone (about a minute)"
@@ -35,6 +35,7 @@ help:
 	@echo "make fault-test     damaged files, a full disk, races, bad numbers: what the user sees"
 	@echo "make cluster-test   a node of a Ray cluster dies in the middle of an experiment (minutes)"
 	@echo "make slurm-test     a real Slurm preempts runs, ends their time and loses their node (minutes; root installs Slurm)"
+	@echo "make mutants        small changes to the code that the tests should notice; goes on where it was stopped (an hour)"
 	@echo "make classic   CartPole, Acrobot and LunarLander: all agents, several seeds (an hour)"
 
 $(VENV)/.made: | check-python
@@ -161,6 +162,13 @@ cluster-test: $(VENV)/.all
 
 slurm-test: $(VENV)/.all
 	$(BIN)/python tests/robustness/slurm.py
+
+# In the background: one process with low priority. make mutants ROOMS="maths runs" SAMPLE=20 SEED=1
+ROOMS ?=
+SAMPLE ?= 50
+SEED ?= 0
+mutants: $(VENV)/.all
+	PYTHONPATH=tests $(BIN)/python -m robustness.mutants $(ROOMS) --sample $(SAMPLE) --seed $(SEED)
 
 classic: $(VENV)/.all
 	$(BIN)/python benchmarks/classic.py

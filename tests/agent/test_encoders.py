@@ -10,7 +10,9 @@ from gymnasium import spaces
 from torch import nn
 
 from dsacc import DSAC
-from dsacc.agent.encoders import _BUILDS, find_encoder, import_encoder, register_encoder
+from dsacc.agent.encoders import _BUILDS, find_encoder, import_encoder, register_encoder, seen_space
+from dsacc.agent.observation import ObservationSpec
+from dsacc.agent.parts import dict_spec
 from dsacc.config import OWN_ENCODERS, make_config
 from dsacc.errors import ConfigError, ModelError, Untrusted
 
@@ -214,3 +216,19 @@ def test_a_features_extractor_of_stable_baselines3_fits_as_it_is():
     register_encoder("sb3", lambda space, config: layers.NatureCNN(space, 24, normalized_image=True))
     model = DSAC("dsacc/Catch-v0", encoder="sb3", preset="classic")
     assert model.learner.actor.head.in_features == 24
+
+
+def test_an_encoder_of_ones_own_is_told_what_it_will_see():
+    image, index = ObservationSpec("image", (3, 20, 20)), ObservationSpec("discrete", (2,), (3, 2))
+    vector = ObservationSpec("vector", (4,))
+    shown = {
+        "image": spaces.Box(0, 1, (3, 20, 20), np.float32),
+        "index": spaces.Box(0, 1, (5,), np.float32),
+        "vector": spaces.Box(-np.inf, np.inf, (4,), np.float32),
+    }
+    parts = {"image": image, "index": index, "vector": vector}
+    assert {name: seen_space(part) for name, part in parts.items()} == shown
+    assert seen_space(dict_spec(parts)) == spaces.Dict(shown)
+    centred = spaces.Box(-1, 1, (3, 20, 20), np.float32)
+    assert seen_space(image, centred=True) == centred
+    assert seen_space(dict_spec(parts), centred=True) == spaces.Dict({**shown, "image": centred})

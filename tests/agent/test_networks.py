@@ -22,6 +22,12 @@ PICTURE = ObservationSpec("image", (4, 84, 84))
         ({"shared_trunk": True, "encoder": "nature"}, PICTURE, "nature"),
         ({}, ObservationSpec("image", (3, 20, 20)), "small"),
         ({}, ObservationSpec("image", (4, 10, 10)), "mlp"),
+        ({}, ObservationSpec("image", (3, 36, 36)), "nature"),
+        ({}, ObservationSpec("image", (3, 35, 84)), "small"),
+        ({}, ObservationSpec("image", (3, 84, 35)), "small"),
+        ({}, ObservationSpec("image", (3, 16, 84)), "small"),
+        ({}, ObservationSpec("image", (3, 15, 84)), "mlp"),
+        ({}, ObservationSpec("image", (3, 84, 15)), "mlp"),
         ({"encoder": "mlp"}, PICTURE, "mlp"),
         ({"encoder": "compact"}, PICTURE, "compact"),
         ({"encoder": "compact", "shared_trunk": True}, ObservationSpec("image", (3, 36, 40)), "compact"),
@@ -80,6 +86,8 @@ def test_standardised_pictures_show_neither_brightness_nor_contrast(kind):
         initialise(network, torch.Generator().manual_seed(0))
     far, near = ((network(pictures) - network(changed)).norm() / network(pictures).norm() for network in (plain, blind))
     assert near < 0.03 < 0.1 < far
+    by_hand = standardised(torch.tensor([[[[0.0, 1.0]], [[0.2, 0.6]]]]))  # deviations of 1/2 and 1/5 from the mean
+    assert by_hand.flatten().tolist() == pytest.approx([-0.5 / 0.51, 0.5 / 0.51, -0.2 / 0.21, 0.2 / 0.21])
     x = standardised(torch.rand(2, 3, 8, 8))
     assert x.mean((2, 3)).abs().max() < 1e-5
     assert standardised(torch.full((1, 1, 4, 4), 0.5)).abs().max() < 1e-4

@@ -302,7 +302,7 @@ def test_skill_means_to_beat_random_with_the_lower_end(clean, beats):
 
 def test_ten_thousand_resamples_take_well_below_a_second():
     x, y = drawn(1), drawn(0)
-    began = time.perf_counter()
+    began = time.process_time()  # of this process alone, however busy the machine is
     interquartile_mean(x, rng())
     probability_of_improvement(x, y, rng())
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
