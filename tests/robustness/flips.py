@@ -1,7 +1,8 @@
 """Numbers on disk with a flipped bit, and texts that no parser likes. Part of `faults.py`.
 
-A flip is harmless where what is read is equal to what was written: a space for a space, E for e in an exponent, capital
-letters in \\u00e4. One in the name `sha256` leaves the row as it was, and the row is then said to be unchecked.
+A flip is harmless where what is read is equal to what was written: E for e in an exponent, capital letters in \\u00e4,
+or the name of a key whose value is null, since a key that is missing means the same. One in the name
+`sha256` leaves the row as it was, and the row is then said to be unchecked.
 """
 
 import contextlib
