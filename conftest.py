@@ -28,6 +28,7 @@ SLOW = (
     "tests/runs/test_checkpoint.py::test_no_manifest_gives_a_traceback_or_a_write_outside",
     "tests/runs/test_checkpoint.py::test_steps_may_grow_and_the_run_goes_on_from_its_end",
     "tests/runs/test_lock.py",
+    "tests/runs/test_two_hosts.py",
     "tests/system/test_memory.py::test_an_update_finds_its_memory_where_the_last_one_left_it",
     "tests/system/test_progress.py",
     "tests/test_document_blocks.py",
