@@ -5,6 +5,7 @@ import json
 import pytest
 
 from dsacc import DSAC
+from dsacc.config import Config
 from dsacc.errors import ModelError, RunError
 from dsacc.runs import RunFolder, read_latest, read_model
 
@@ -151,3 +152,11 @@ def test_damaged_json_is_named(tmp_path):
     (tmp_path / "run" / "config.json").write_text("{")
     with pytest.raises(RunError, match=r"config.json cannot be read as JSON"):
         train(tmp_path / "run")
+
+
+def test_a_run_killed_while_it_wrote_its_first_file_begins_again(tmp_path):
+    (tmp_path / ".config.json.0a1b2c3d.999999.tmp").write_bytes(b"{")
+    assert RunFolder(tmp_path, Config(), 10).found == "new"
+    (tmp_path / ".other.json.0a1b2c3d.999999.tmp").write_bytes(b"{")
+    with pytest.raises(RunError, match="contains files but no run"):
+        RunFolder(tmp_path, Config(), 10)

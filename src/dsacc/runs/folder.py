@@ -19,7 +19,7 @@ from dsacc.errors import RunError
 from dsacc.runs.checkpoint import Checkpoint, Checkpoints, Entry
 from dsacc.runs.lock import RunLock
 from dsacc.runs.model_file import ModelFile, parse_model, read_model
-from dsacc.system.files import disk_error, json_or_empty, read_json, write_atomically
+from dsacc.system.files import disk_error, is_temporary, json_or_empty, read_json, write_atomically
 
 FORMAT = 2  # of the folder; checkpoints and model files have their own
 Found = Literal["new", "restart", "continue", "finished"]
@@ -54,7 +54,7 @@ class RunFolder:
         if not self.path.is_dir():
             raise RunError(f"{self.path} is a file, not a run folder; choose another --out")
         if not (self.path / "config.json").is_file():
-            if any(p.name != "lock" for p in self.path.iterdir()):
+            if any(p.name != "lock" and not is_temporary(p, "config.json") for p in self.path.iterdir()):
                 raise RunError(f"{self.path} contains files but no run; choose another --out")
             return "new"
         self._require_same_settings()

@@ -1,17 +1,23 @@
 """Files that are written completely or not at all, and read only if they are regular files."""
 
 import errno
+import glob
 import hashlib
 import json
 import os
 import shutil
+import socket
 import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from dsacc.errors import RunError
 from dsacc.system.text import size
+
+_HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]  # short: a file's name has at most 255 bytes
 
 
 def sha256(data: bytes) -> str:
@@ -20,9 +26,10 @@ def sha256(data: bytes) -> str:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write all of the bytes or leave the file as it was. The data is on disk when this returns."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{_HOST}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(path)
         try:
             write_synced(temporary, data)
             os.replace(temporary, path)
@@ -31,6 +38,19 @@ def write_atomically(path: Path, data: bytes) -> None:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise disk_error(error, path, len(data)) from error
+
+
+def is_temporary(path: Path, name: str) -> bool:
+    """Whether it is, by its name, what a process left that was killed while it wrote the file `name` atomically."""
+    return path.name.startswith(f".{name}.") and path.suffix == ".tmp"
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove what processes of this host left that were killed while they wrote this file."""
+    for old in path.parent.glob(f".{glob.escape(path.name)}.{_HOST}.*.tmp"):
+        pid = old.name.split(".")[-2]
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
+            old.unlink(missing_ok=True)
 
 
 def write_synced(path: Path, data: bytes) -> None:
