@@ -43,6 +43,7 @@ LONG = (
     "tests/experiments/test_experiment.py::test_a_killed_driver_leaves_no_process_and_the_next_one",
     "tests/experiments/test_ray.py::test_a_cluster_that_answers_without_a_token_is_refused",
     "tests/experiments/test_ray.py::test_after_a_stop_a_kill_and_a_failing_run",
+    "tests/experiments/test_ray.py::test_the_death_of_the_head_is_one_sentence",
     "tests/experiments/test_slurm.py::test_a_failed_run_is_named_with_its_error_after_another_try",
     "tests/experiments/test_slurm.py::test_a_job_that_must_leave_its_node_saves_and_is_queued_again",
     "tests/experiments/test_stage.py::test_a_task_ended_while_it_hardens_continues",

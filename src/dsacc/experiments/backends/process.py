@@ -54,8 +54,8 @@ def error_of(out: Path, name: str, process: Process) -> str | None:
         return None
     task = TaskFile(out, name)
     said = task.read()
-    if said.get("state") == "failed" and said.get("pid") == process.pid:
-        return str(said.get("error"))
+    if said.get("pid") == process.pid and said.get("state") in ("failed", "stopped"):
+        return str(said.get("error") or "somebody stopped it, and it was saved")
     error = _from_exit_code(process.returncode, _log(out, name))
     task.set("failed", error)
     return error
