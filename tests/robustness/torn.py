@@ -55,9 +55,9 @@ def undisturbed(folder: Path, out: Path) -> None:
     assert start(folder, out, "local").wait() == 0, (folder / "said").read_text()
 
 
-def disturb(folder: Path, out: Path, backend: str, rng: random.Random, kills: int) -> list[str]:
-    """Kill processes of the command up to so many times, call it again when it has ended, then let it finish."""
-    hows: list[str] = []
+def disturb(folder: Path, out: Path, backend: str, rng: random.Random, kills: int, hows: list[str]) -> None:
+    """Kill processes of the command up to so many times, call it again when it has ended, then let it finish. `hows` is
+    told what was killed."""
     while len(hows) < kills:
         mark = secrets.token_hex(8)
         driver = start(folder, out, backend, mark)
@@ -78,7 +78,7 @@ def disturb(folder: Path, out: Path, backend: str, rng: random.Random, kills: in
         code = start(folder, out, backend, mark).wait(timeout=600)
         _wait_for_none(mark)
         if code == 0:
-            return hows
+            return
     raise AssertionError(f"it does not end: {_said(folder)}")
 
 
