@@ -13,11 +13,12 @@ from pathlib import Path
 import psutil
 
 MARK = "DSACC_CRASH_MARK"  # a variable that all processes of one command inherit
-GONE = 60.0  # seconds in which processes without a parent must have ended
-GRID = """
+GONE = 120.0  # seconds in which processes without a parent must have ended
+RUNS, STEPS = 2, 400
+GRID = f"""
 envs = ["CartPole-v1", "dsacc/Catch-v0"]
 agents = ["dsac-m"]
-steps = 400
+steps = {STEPS}
 [settings]
 random_steps = 40
 hidden = 32
@@ -61,21 +62,20 @@ def disturb(folder: Path, out: Path, backend: str, rng: random.Random, kills: in
     while len(hows) < kills:
         mark = secrets.token_hex(8)
         driver = start(folder, out, backend, mark)
-        wait = rng.uniform(0.0, 8.0 if backend == "local" else 20.0)
         whom = rng.choice(WHOM + (["a process of Ray"] * 2 if backend == "ray" else []))
-        _sleep(driver, wait)
+        _await_moment(driver, out, rng)
         if driver.poll() == 0:
             _wait_for_none(mark)
             break
         if _kill(driver, mark, whom, rng):
             hows.append(f"KILL of {whom} of {backend}")
-        code = driver.wait(timeout=300)
+        code = driver.wait(timeout=1800)
         assert code in (0, 1, -9), f"exit code {code} after a kill of {whom}: {_said(folder)}"
         assert "Traceback" not in _said(folder), _said(folder)
         _wait_for_none(mark)
     for _ in range(3):  # a run that was killed twice in one command counts as failed, and is tried again
         mark = secrets.token_hex(8)
-        code = start(folder, out, backend, mark).wait(timeout=600)
+        code = start(folder, out, backend, mark).wait(timeout=3600)
         _wait_for_none(mark)
         if code == 0:
             return
@@ -114,9 +114,26 @@ def _wait_for_none(mark: str) -> None:
         time.sleep(0.2)
 
 
-def _sleep(driver: "subprocess.Popen[bytes]", seconds: float) -> None:
+def _await_moment(driver: "subprocess.Popen[bytes]", out: Path, rng: random.Random) -> None:
+    """Wait until the runs are some way further than they were, and a moment longer; now and then for a start alone.
+
+    How far they are is what counts, not time: a busy machine may need a minute for what takes seconds on a quiet one.
+    """
+    early, further, more = rng.random() < 0.2, rng.uniform(0.0, 0.4), rng.uniform(0.0, 0.3)
+    goal = progress(out) + further
+    until = time.monotonic() + (rng.uniform(0.0, 6.0) if early else 900.0)
+    while driver.poll() is None and time.monotonic() < until and progress(out) < goal:
+        time.sleep(0.02)
     with suppress(subprocess.TimeoutExpired):
-        driver.wait(timeout=seconds)
+        driver.wait(timeout=more)
+
+
+def progress(out: Path) -> float:
+    """The share of all steps that is in checkpoints."""
+    newest: dict[Path, int] = {}
+    for path in out.glob("runs/*/checkpoints/step-*"):
+        newest[path.parent] = max(newest.get(path.parent, 0), int(path.name.removeprefix("step-")))
+    return sum(newest.values()) / (RUNS * STEPS)
 
 
 def _line(process: psutil.Process) -> str:
