@@ -31,7 +31,7 @@ help:
 	@echo "make bench-evaluation  a test under four conditions beside the plain way with imgaug (5 minutes, own .venv-oracle)"
 	@echo "make bench-backends  two runs bare, by the local pool and by Ray: times, and the same rows (15 minutes)"
 	@echo "make weather-oracle our snow, rain and fog beside imgaug 0.4.0 (5 minutes, own .venv-oracle, Python 3.11)"
-	@echo "make crash-test     60 kills at random moments, every ending compared by hash (10 minutes)"
+	@echo "make crash-test     60 kills at random moments, every ending compared by hash (10 minutes; KILLS=1000 for more)"
 	@echo "make fault-test     damaged files, a full disk, races, bad numbers: what the user sees"
 	@echo "make cluster-test   a node of a Ray cluster dies in the middle of an experiment (minutes)"
 	@echo "make slurm-test     a real Slurm preempts runs, ends their time and loses their node (minutes; root installs Slurm)"
@@ -150,8 +150,10 @@ bench-evaluation: $(VENV)/.all $(VENV)-oracle/.all
 bench-backends: $(VENV)/.all
 	$(BIN)/python benchmarks/backends.py
 
+# `make crash-test KILLS=1000 ONLY="train evaluate" SEED=7`: how many, of what, and the seed of the moments.
+KILLS ?= 60
 crash-test: $(VENV)/.all
-	$(BIN)/python tests/robustness/crash.py
+	$(BIN)/python tests/robustness/crash.py --kills $(KILLS) $(if $(ONLY),--only $(ONLY)) $(if $(SEED),--seed $(SEED))
 
 fault-test: $(VENV)/.all
 	$(BIN)/python tests/robustness/faults.py

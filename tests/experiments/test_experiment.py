@@ -16,7 +16,7 @@ from helpers.grids import tiny_grid
 from dsacc.cli import main
 from dsacc.errors import ConfigError, DsaccError
 from dsacc.experiments.backends import local
-from dsacc.experiments.driver import run_experiment
+from dsacc.experiments.driver import check_folder, run_experiment
 from dsacc.experiments.estimate import kind_of
 from dsacc.experiments.grids import Overrides, load_plan
 from dsacc.experiments.plan import Run, read_plan, write_plan
@@ -135,6 +135,13 @@ def test_a_failing_run_is_tried_again_and_named_and_the_others_finish(tmp_path, 
     shown = capsys.readouterr().out
     assert "1 finished, 1 failed" in shown
     assert "OSError: the joystick is gone" in " ".join(shown.split())
+
+
+def test_an_experiment_killed_while_it_wrote_its_plan_begins_again(tmp_path):
+    plan, out = plan_of(GRID, tmp_path), tmp_path / "out"
+    out.mkdir()
+    (out / ".plan.json.0a1b2c3d.999999.tmp").write_bytes(b"{")
+    check_folder(plan, out)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="children die with their parent on Linux")

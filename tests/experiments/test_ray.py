@@ -5,6 +5,7 @@ What happens when a node dies is shown by tests/robustness/cluster.py, which `ma
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from helpers.experiments import Here, contents
 from helpers.grids import tiny_grid
 
 pytest.importorskip("ray")
@@ -22,12 +24,14 @@ pytest.importorskip("ray")
 from dsacc.errors import ConfigError
 from dsacc.experiments.backends.cluster import _judge, is_loopback
 from dsacc.experiments.backends.supervised import wait_for_lost
+from dsacc.experiments.driver import run_experiment
 from dsacc.experiments.grids import load_plan
 from dsacc.experiments.task import TaskFile, is_done, perform
 from dsacc.runs.folder import versions
 from dsacc.runs.lock import HEARTBEAT, STALE
 
 GRID = tiny_grid(["dsac", "dsac-m"], 1000)
+TIMES = ("timing.jsonl", "status.json", "lock")  # files with times or process ids
 
 
 @pytest.fixture
@@ -105,6 +109,35 @@ def test_after_a_stop_a_kill_and_a_failing_run_the_other_ends_as_without_ray(gri
     for name in ["metrics.jsonl", *(f"evaluations/{path.name}" for path in undisturbed.glob("evaluations/*"))]:
         assert (ended / name).read_bytes() == (undisturbed / name).read_bytes()
     assert {row["run"] for row in json.loads((out / "results.json").read_text())} == {good}
+
+
+def test_the_death_of_the_head_is_one_sentence_and_the_same_command_continues_on_a_new_cluster(grid, tmp_path):
+    plan, out = load_plan(grid), tmp_path / "out"
+    driver = start(grid, out)
+    wait_until(lambda: len(saved(out, plan.names)) > 1)
+    everything = family(driver.pid)
+    (head,) = [p for p in everything if p.name() == "gcs_server"]
+    head.kill()
+    said = driver.communicate(timeout=120)[1]
+    assert driver.returncode == 1, said
+    first, *others, last = said.strip().splitlines()
+    assert "2 runs, 0 done" in first
+    assert all(" done in " in line for line in others), said  # runs that came to their end before anybody noticed
+    assert re.fullmatch(
+        r"dsacc: the head of the Ray cluster 127\.0\.0\.1:\d+ is lost: it has not answered for 20 s; what was saved is "
+        r"kept, and the same command continues, on a new cluster if it starts its own, .*",
+        last,
+    )
+    wait_until(lambda: not any(lives(p) for p in everything), 60)
+    for name in plan.names:
+        assert TaskFile(out, name).read()["state"] in ("stopped", "done")  # asked to save, not only killed
+
+    driver = start(grid, out)
+    said = driver.communicate(timeout=240)[1]
+    assert driver.returncode == 0, said
+    run_experiment(plan, tmp_path / "here", Here(), print)
+    assert contents(out / "runs", but=TIMES) == contents(tmp_path / "here" / "runs", but=TIMES)
+    assert (out / "results.json").read_bytes() == (tmp_path / "here" / "results.json").read_bytes()
 
 
 STRANGERS = """

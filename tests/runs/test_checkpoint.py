@@ -58,6 +58,15 @@ def test_leftovers_of_a_crash_are_removed_at_the_next_save(tmp_path):
     assert names(tmp_path / "replay") == []
 
 
+def test_a_save_is_not_stopped_by_what_a_killed_process_with_the_same_pid_left(tmp_path):
+    half = tmp_path / "checkpoints" / f".step-100.{os.getpid()}.tmp"  # in a container, every run may be pid 1
+    half.mkdir(parents=True)
+    (half / "more.safetensors").write_bytes(b"half")
+    write(tmp_path, 100)
+    assert names(tmp_path / "checkpoints") == ["newest.json", "step-100"]
+    assert "more.safetensors" not in names(tmp_path / "checkpoints" / "step-100")
+
+
 def test_a_checkpoint_whose_pointer_was_not_written_yet_is_not_the_newest(tmp_path):
     write(tmp_path, 100)
     pointer = (tmp_path / "checkpoints" / "newest.json").read_bytes()

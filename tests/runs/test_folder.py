@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from dsacc import DSAC
+from dsacc.config import Config
 from dsacc.errors import ModelError, RunError
 from dsacc.runs import RunFolder, read_latest, read_model
 
@@ -182,3 +183,11 @@ def test_a_file_larger_than_the_memory_is_refused_before_it_is_read(tmp_path):
         file.truncate(2**43)  # all holes: it takes no room on the disk
     with pytest.raises(ModelError, match=r"has 8796\.09 GB, and only .* GB of memory are free"):
         DSAC.load(tmp_path / "agent")
+
+
+def test_a_run_killed_while_it_wrote_its_first_file_begins_again(tmp_path):
+    (tmp_path / ".config.json.0a1b2c3d.999999.tmp").write_bytes(b"{")
+    assert RunFolder(tmp_path, Config(), 10).found == "new"
+    (tmp_path / ".other.json.0a1b2c3d.999999.tmp").write_bytes(b"{")
+    with pytest.raises(RunError, match="contains files but no run"):
+        RunFolder(tmp_path, Config(), 10)

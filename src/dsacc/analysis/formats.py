@@ -3,7 +3,6 @@
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Any, Literal
 
@@ -11,15 +10,16 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from dsacc.analysis.latex import latex
+from dsacc.analysis.layout import NAME_WIDTH, in_columns, written
 from dsacc.analysis.results import Results, collect
 from dsacc.analysis.rows import Condition, Row, Seed
 from dsacc.analysis.summary import Summary
-from dsacc.analysis.tables import NO_SKILL, Cell, Table, TableLine, score_table, severity_table, summary_table
+from dsacc.analysis.tables import Table, score_table, severity_table, summary_table
 from dsacc.errors import ConfigError
 from dsacc.system.text import harmless
 
 Format = Literal["table", "csv", "markdown", "latex"]
-_NAME_WIDTH = 28  # characters of a name on the terminal; a longer one is folded
 
 
 def render(
@@ -54,7 +54,7 @@ def render_table(table: Table, format: Literal["csv", "markdown", "latex"]) -> s
     """One table by itself with all names in every line. Its notes come with it, except in a CSV."""
     if format != "csv":
         return _WRITERS[format]([table], [], True)
-    lines = [line for group in _written(table, repeat=True) for line in group]
+    lines = [line for group in written(table, repeat=True) for line in group]
     return csv_text([table.header, *([cell.text for cell in line] for line in lines)])
 
 
@@ -73,21 +73,6 @@ def _repeats(summary: Summary, table: Table) -> bool:
     return table.header[table.names :] == ["IQM"] and not several and not summary.scales
 
 
-def _written(table: Table, repeat: bool) -> list[list[TableLine]]:
-    """The groups of a table with the full text of each cell: what the page shows small beneath it is in brackets here.
-    Without `repeat` only the first line of a group has its first name."""
-
-    def full_text(i: int, cell: Cell) -> str:
-        below = f" ({'paper ' if i >= table.names else ''}{cell.below})" if cell.below else ""
-        return harmless(cell.text + below)
-
-    def written(line: TableLine, first: bool) -> TableLine:
-        cells = [replace(cell, text=full_text(i, cell)) for i, cell in enumerate(line)]
-        return cells if first or repeat else [Cell(""), *cells[1:]]
-
-    return [[written(line, i == 0) for i, line in enumerate(group)] for group in table.groups]
-
-
 # --- terminal --------------------------------------------------------------------------------------------------------
 
 
@@ -95,7 +80,7 @@ def _print(tables: Sequence[Table], notes: Sequence[str], console: Console) -> N
     starred = not console.is_terminal  # bold cannot be seen in a file
     for table in tables:
         console.print(Text(harmless(table.title), style="italic"))
-        for part in _parts(table, console.width):
+        for part in in_columns(table, console.width):
             console.print(_rich(part, starred))
         is_best = any(cell.best for line in table.lines for cell in line)
         for note in [*(["* best mean."] if starred and is_best else []), *table.notes]:
@@ -105,26 +90,12 @@ def _print(tables: Sequence[Table], notes: Sequence[str], console: Console) -> N
         console.print(Text(harmless(note)))
 
 
-def _parts(table: Table, width: int) -> list[Table]:
-    """The table in parts that fit into `width` characters, each with the names and with at least one other column."""
-    edges = 3  # characters that a column costs beside its text
-    free = width - 1 - sum(min(table.width(i), _NAME_WIDTH) + edges for i in range(table.names))
-    parts, start, used = [], table.names, 0
-    for column in range(table.names, len(table.header)):
-        needed = table.width(column) + 1 + edges  # one for the star
-        if column > start and used + needed > free:
-            parts.append(table.columns(start, column))
-            start, used = column, 0
-        used += needed
-    return [*parts, table.columns(start, len(table.header))]
-
-
 def _rich(table: Table, starred: bool) -> RichTable:
     rich = RichTable()
     for i, name in enumerate(table.header):
-        look: dict[str, Any] = {"max_width": _NAME_WIDTH} if i < table.names else {"justify": "right"}
+        look: dict[str, Any] = {"max_width": NAME_WIDTH} if i < table.names else {"justify": "right"}
         rich.add_column(Text(harmless(name)), overflow="fold", **look)
-    for group in _written(table, repeat=False):
+    for group in written(table, repeat=False):
         for line in group:
             texts = [f"*{cell.text}" if cell.best and starred else cell.text for cell in line]
             rich.add_row(*(Text(text, "bold" if cell.best else "") for text, cell in zip(texts, line, strict=True)))
@@ -142,7 +113,7 @@ def _markdown(tables: Sequence[Table], notes: Sequence[str], repeat: bool) -> st
         lines = [[_markdown_text(name) for name in table.header], ruler]
         lines += [
             [_markdown_text(cell.text, cell.best) for cell in line]
-            for group in _written(table, repeat)
+            for group in written(table, repeat)
             for line in group
         ]
         text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -159,48 +130,7 @@ def _markdown_text(text: str, bold: bool = False) -> str:
     return f"**{text}**" if bold else text
 
 
-# --- latex -----------------------------------------------------------------------------------------------------------
-
-_LATEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", "±": r"$\pm$", NO_SKILL: r"$^\dagger$", "‡": r"$^\ddagger$", "λ": r"$\lambda$", "μ": r"$\mu$",
-    "φ": r"$\phi$", "θ": r"$\theta$", "ε": r"$\epsilon$", "₂": r"$_2$",
-}  # fmt: skip
-
-
-def _latex(tables: Sequence[Table], notes: Sequence[str], repeat: bool) -> str:
-    blocks = ["% needs \\usepackage{booktabs,graphicx}\n"]
-    for i, table in enumerate(tables):
-        said = [*table.notes, *(notes if i == len(tables) - 1 else ())]
-        caption = " ".join([f"{table.title}.", *said])
-        groups = [[" & ".join(map(_latex_cell, line)) for line in group] for group in _written(table, repeat)]
-        rules = "\\midrule\n".join("".join(f"{line} \\\\\n" for line in group) for group in groups)
-        columns = "l" * table.names + "r" * (len(table.header) - table.names)
-        blocks.append(
-            "\\begin{table}[htb]\n\\centering\n\\small\n"
-            "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n"
-            f"\\begin{{tabular}}{{{columns}}}\n\\toprule\n"
-            f"{' & '.join(map(_latex_text, table.header))} \\\\\n\\midrule\n{rules}\\bottomrule\n\\end{{tabular}}}}\n"
-            f"\\caption{{{_latex_text(caption)}}}\n\\end{{table}}\n"
-        )
-    return "\n".join(blocks)
-
-
-def _latex_cell(cell: Cell) -> str:
-    if not cell.best:
-        return _latex_text(cell.text)
-    best, *rest = cell.text.split(" ", 1)  # the mean is bold, its spread is not, as in the paper
-    return f"\\textbf{{{_latex_text(best)}}}" + "".join(f" {_latex_text(part)}" for part in rest)
-
-
-def _latex_text(text: str) -> str:
-    # A bracket at the start of a line would be read as an option of the \\ before it.
-    written = "".join(_LATEX.get(character, character) for character in harmless(text))
-    return f"{{{written}}}" if written.startswith(("[", "*")) else written
-
-
-_WRITERS = {"markdown": _markdown, "latex": _latex}
+_WRITERS = {"markdown": _markdown, "latex": latex}
 
 # --- csv -------------------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from dsacc.experiments.scheduler import Outcome, execute
 from dsacc.experiments.task import folder_of, is_done
 from dsacc.experiments.tested import planned_rows
 from dsacc.runs.lock import HEARTBEAT, RunLock
-from dsacc.system.files import write_atomically
+from dsacc.system.files import is_temporary, write_atomically
 from dsacc.system.text import duration
 
 
@@ -87,7 +87,7 @@ def check_folder(plan: Plan, out: Path) -> None:
         raise RunError(f"{out} is a file, not an experiment's folder; choose another --out")
     if not (out / "plan.json").exists():
         begun = (out / "tasks").is_dir()  # an experiment whose plan was damaged, and deleted
-        if not begun and any(path.name != "lock" for path in out.iterdir()):
+        if not begun and any(path.name != "lock" and not is_temporary(path, "plan.json") for path in out.iterdir()):
             raise RunError(f"{out} holds files but no experiment; choose another --out")
         return
     if change := why_not_grown(read_plan(out), plan):

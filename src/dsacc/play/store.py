@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-import os
 import re
+import tempfile
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -73,11 +73,9 @@ class RowStore:
         """Raise NotKept where rows cannot be written. Afterwards the folder is there."""
         if self.folder is None:
             return
-        trial = self.folder / f".writable.{os.getpid()}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            trial.touch()
-            trial.unlink()
+            tempfile.TemporaryFile(dir=self.folder).close()  # it has no name, so that a kill leaves nothing
         except OSError as error:
             raise NotKept(f"{self.folder} cannot be written ({error.strerror or error})") from error
 

@@ -100,6 +100,7 @@ class Checkpoints:
         needed = sum(len(data) for data in files.values())
         try:
             try:
+                shutil.rmtree(temporary, ignore_errors=True)  # of a killed process with our pid: in a container it is 1
                 temporary.mkdir(parents=True)
                 for name, data in files.items():
                     write_synced(temporary / name, data)

@@ -19,7 +19,7 @@ from dsacc.runs.checkpoint import Checkpoint, Checkpoints, DamagedLog, Entry
 from dsacc.runs.lock import RunLock
 from dsacc.runs.logs import Log, is_as_recorded
 from dsacc.runs.model_file import ModelFile, parse_model, read_model
-from dsacc.system.files import disk_error, read_json, write_atomically
+from dsacc.system.files import disk_error, is_temporary, read_json, write_atomically
 from dsacc.system.seals import CHANGED, holds, is_sealed, read_sealed, sealed, sealed_or_empty
 
 FORMAT = 2  # of the folder; checkpoints and model files have their own
@@ -55,7 +55,7 @@ class RunFolder:
         if not self.path.is_dir():
             raise RunError(f"{self.path} is a file, not a run folder; choose another --out")
         if not (self.path / "config.json").is_file():
-            if any(p.name != "lock" for p in self.path.iterdir()):
+            if any(p.name != "lock" and not is_temporary(p, "config.json") for p in self.path.iterdir()):
                 raise RunError(f"{self.path} contains files but no run; choose another --out")
             return "new"
         self._require_same_settings()

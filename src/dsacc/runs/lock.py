@@ -52,15 +52,18 @@ class Holder:
 class RunLock(AbstractContextManager["RunLock"]):
     """A held lock. `taken_over` (from a dead holder) and `lost` (to another process) are None or a sentence to show."""
 
-    def __init__(self, path: Path, fd: int, free: bool) -> None:
-        """Write this process into the open file, unless another process holds it."""
+    def __init__(self, path: Path, fd: int, free: bool | None) -> None:
+        """Write this process into the open file, unless another process holds it. `free` is the answer of `_flock`."""
         info, holder, tries = os.fstat(fd), _read(fd), 10
         if info.st_nlink > 1:
             raise RunError(f"{path} is a hard link, not a lock; delete it or choose another --out")
-        while not free and tries and not (holder and holder.may_live()):
+        while free is False and tries and not (holder and holder.may_live()):
             time.sleep(0.02)  # the winner of a race needs a moment to write its name
             tries, holder = tries - 1, _read(fd)
-        if not free or (holder and holder.may_live()):
+        # A flock that we got proves that a holder of this host is gone, even where a process of its pid was started in
+        # the same second: two containers of one name, say, whose programs are both pid 1.
+        gone = holder is None or (free and holder.host == _HOST) or not holder.may_live()
+        if free is False or not gone:
             raise _in_use(path, holder)
         now, started = round(time.time(), 1), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self._me = Holder(_HOST, os.getpid(), psutil.Process().create_time(), started, now)
@@ -149,12 +152,12 @@ def _is_at(path: Path, fd: int) -> bool:
     return False
 
 
-def _flock(fd: int) -> bool:
-    """False if another process has the flock. Where there is none (Windows, some clusters), `may_live` decides."""
+def _flock(fd: int) -> bool | None:
+    """False if another process has the flock. None where there is none (Windows, some clusters): `may_live` decides."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (OSError, AttributeError) as error:
-        return not isinstance(error, BlockingIOError)
+        return False if isinstance(error, BlockingIOError) else None
     return True
 
 

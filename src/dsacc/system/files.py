@@ -1,14 +1,18 @@
 """Files that are written completely or not at all, and read only if they are regular files."""
 
 import errno
+import glob
 import hashlib
 import os
 import shutil
+import socket
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from dsacc.errors import RunError
 from dsacc.system import plain
@@ -17,6 +21,7 @@ from dsacc.system.text import size
 
 LARGE = 2**26  # bytes from which on a file is compared with the free memory before it is read
 MAX_LOG = 2**30  # bytes of a file of JSON lines: a million rows
+_HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]  # short: a file's name has at most 255 bytes
 
 
 def sha256(data: bytes) -> str:
@@ -25,9 +30,10 @@ def sha256(data: bytes) -> str:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write all of the bytes or leave the file as it was. The data is on disk when this returns."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{_HOST}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(path)
         try:
             write_synced(temporary, data)
             os.replace(temporary, path)
@@ -41,6 +47,19 @@ def write_atomically(path: Path, data: bytes) -> None:
 def not_a_link(path: str, flags: int) -> int:
     """For `open(..., opener=not_a_link)`: a link raises an OSError. It might lead to any file of the user's."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
+def is_temporary(path: Path, name: str) -> bool:
+    """Whether it is, by its name, what a process left that was killed while it wrote the file `name` atomically."""
+    return path.name.startswith(f".{name}.") and path.suffix == ".tmp"
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove what processes of this host left that were killed while they wrote this file."""
+    for old in path.parent.glob(f".{glob.escape(path.name)}.{_HOST}.*.tmp"):
+        pid = old.name.split(".")[-2]
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
+            old.unlink(missing_ok=True)
 
 
 def write_synced(path: Path, data: bytes) -> None:

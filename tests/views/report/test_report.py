@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from helpers.pdflatex import complaints, needs_pdflatex
 from helpers.quick_pictures import quick_pictures  # noqa: F401 - used by every test here
 from helpers.studies import NINE, THREE, change_rows, synthetic_study
 from PIL import Image
@@ -49,6 +50,16 @@ def made(tmp_path_factory):
     out = tmp_path_factory.mktemp("study")
     synthetic_study(out, games=("Breakout", "UpNDown"), agents=THREE, points=30)
     return write_report(out)
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+@needs_pdflatex
+def test_every_latex_file_compiles_and_fits_its_pages(made, tmp_path):
+    files = sorted((made.parent / "report_files" / "tables").glob("*.tex"))
+    assert [file.stem for file in files] == ["multiplier", "results", "runs", "scores", "verdict"]
+    assert complaints([file.read_text(encoding="utf-8") for file in files], tmp_path) == []
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------

@@ -157,19 +157,29 @@ def is_loopback(address: str) -> bool:
 
 def knock(address: str, stranger: bool = True) -> Literal["open", "token", "silent"]:
     """Ask the cluster something: as a stranger without a token, or with our own token."""
-    host, _, port = address.rpartition(":")
+    if not listens(address):  # Ray itself would keep trying
+        return "silent"
     env = {**os.environ, "RAY_ADDRESS": address}
     if stranger:
         env = {k: v for k, v in env.items() if not k.startswith("RAY_AUTH_")} | {"RAY_AUTH_MODE": "disabled"}
     command = [sys.executable, "-P", "-m", "ray.scripts.scripts", "health-check", "--skip-version-check"]
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()  # Ray itself would keep trying
         asked = subprocess.run([*command, "--address", address], env=env, capture_output=True, timeout=KNOCK)
-    except (OSError, ValueError, OverflowError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.TimeoutExpired):
         return "silent"
     if asked.returncode == 0:
         return "open"
     return "token" if b"AuthenticationError" in asked.stderr else "silent"
+
+
+def listens(address: str, seconds: float = 10.0) -> bool:
+    """Whether something takes a connection at HOST:PORT."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=seconds).close()
+    except (OSError, ValueError, OverflowError):
+        return False
+    return True
 
 
 def check_nodes(ray: Any, out: Path) -> None:

@@ -5,12 +5,15 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
+
+from dsacc.errors import DsaccError
 from dsacc.experiments.backends.base import Attempt, Backend, Ending
-from dsacc.experiments.backends.cluster import check_nodes, connected, living
+from dsacc.experiments.backends.cluster import check_nodes, connected, listens, living
 from dsacc.experiments.backends.process import PATIENCE
 from dsacc.experiments.backends.supervised import SupervisedTask
 from dsacc.experiments.task import TaskFile
@@ -18,6 +21,7 @@ from dsacc.system.text import size
 
 POLL = 0.5  # seconds that one poll waits for an ending
 LOOK = 5.0  # seconds between two looks at the nodes
+SILENCE = 20.0  # seconds after which a head that does not answer is lost; Ray itself ends this process after 60
 
 
 class OnRay(Backend):
@@ -39,7 +43,7 @@ class OnRay(Backend):
     def open(self, out: Path) -> Iterator[None]:
         with connected(self.address, self.capacity, self.allow_open) as self._ray:
             check_nodes(self._ray, out.absolute())
-            self._nodes = _Nodes(self._ray)
+            self._nodes, self._head = _Nodes(self._ray), _Head(self._ray.get_runtime_context().gcs_address)
             yield
 
     def submit(self, attempt: Attempt) -> Any:
@@ -49,8 +53,12 @@ class OnRay(Backend):
         return remote.remote(str(attempt.out.absolute()), attempt.name, self.device, attempt.run.modules)
 
     def poll(self, running: Mapping[Any, Attempt]) -> dict[Any, Ending]:
+        if not self._head.answers():  # then a question to Ray may hang, and what it says of a run may be its own end
+            time.sleep(POLL)
+            return {}
         self._nodes.tell_lost()
-        return {task: self._ending(task, running[task]) for task in self._ray.wait(list(running), timeout=POLL)[0]}
+        ended = self._ray.wait(list(running), timeout=POLL)[0]
+        return {task: self._ending(task, running[task]) for task in ended} if self._head.answers() else {}
 
     def _ending(self, task: Any, attempt: Attempt) -> Ending:
         lost = self._ray.exceptions.NodeDiedError, self._ray.exceptions.WorkerCrashedError
@@ -91,6 +99,39 @@ def perform(out: str, name: str, device: str, modules: Sequence[str] = ()) -> En
         # Ray cancels by SIGINT, which is ignored on a node that a script started in the background (`ray start &`).
         signal.signal(signal.SIGINT, signal.default_int_handler)
     return SupervisedTask(Path(out), name, device, modules).perform()
+
+
+class _Head:
+    """The process that knows the cluster. Without it no run is placed, and Ray ends all nodes after a while."""
+
+    def __init__(self, address: str) -> None:
+        self.address, self.heard = address, time.monotonic()
+
+    def answers(self) -> bool:
+        """Whether it takes a connection. Once it has been silent for long enough, runs on this machine that are ours
+        save, and a DsaccError says that it is lost."""
+        if listens(self.address, seconds=2.0):
+            self.heard = time.monotonic()
+            return True
+        if time.monotonic() - self.heard > SILENCE:
+            _save_own()
+            raise DsaccError(
+                f"the head of the Ray cluster {self.address} is lost: it has not answered for {SILENCE:.0f} s; what "
+                "was saved is kept, and the same command continues, on a new cluster if it starts its own, else as "
+                "soon as there is one again"
+            )
+        return False
+
+
+def _save_own() -> None:
+    """Ask the runs of a cluster that this process started to save, and give them the time to do it."""
+    runs = []
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if "dsacc.experiments.task" in process.cmdline():
+                process.terminate()
+                runs.append(process)
+    psutil.wait_procs(runs, timeout=PATIENCE)
 
 
 class _Nodes:

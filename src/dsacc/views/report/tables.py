@@ -63,7 +63,7 @@ def all_scores(found: Sequence[tuple[Results, Summary]]) -> Table:
         notes |= dict.fromkeys(map(with_display_names, score_notes(results, summary)))
     below = [cell.below for line, _ in lines.values() for cell in line[2:] if cell.below]
     if below:
-        notes["Small, beneath each score: the paper's score after 1,000,000 steps, three seeds."] = None
+        notes["Small beneath each score, or in brackets: the paper's score after 1,000,000 steps, three seeds."] = None
     if any(SUSPECT in text for text in below):
         notes[f"{SUSPECT} In the paper these scores repeat BattleZone's clean scores, and cannot be right."] = None
     first = found[0][0]
