@@ -151,7 +151,7 @@ RUNS_CODE = {
         "__init__.py",
         "experiments/backends/cluster.py",
         "experiments/backends/registry.py",
-        "experiments/backends/slurm.py",
+        "experiments/backends/slurm_job.py",
         "play/adapters/base.py",
         "system/imports.py",
     },

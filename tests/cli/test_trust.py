@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers.studies import change_rows
 
 from dsacc import DSAC, evaluate, harden
 from dsacc.analysis.rows import Row
@@ -20,6 +21,7 @@ from dsacc.runs import read_latest
 from dsacc.runs.checkpoint import _sealed
 from dsacc.runs.model_file import model_bytes
 from dsacc.system.files import sha256
+from dsacc.system.seals import sealed
 from dsacc.views.insight.clip import clip_figure_data
 from dsacc.views.report import write_report
 from dsacc.views.report.films import shoot
@@ -133,7 +135,7 @@ def test_a_graph_chooses_no_code_either_and_export_imports_nothing(here, capsys)
 def test_a_page_imports_what_a_folder_names_only_with_trust(here):
     assert main(["evaluate", "run", "--env", NAME, "--episodes", "1", "--shifts", "id", "snow"]) == 0
     for path in (here / "run" / "evaluations").glob("*.json"):
-        path.write_text(path.read_text().replace('"dsacc/Catch-v0"', f'"{NAME}"'))
+        change_rows(path, '"dsacc/Catch-v0"', f'"{NAME}"')
     sys.modules.pop("canary")
     (here / "it ran").unlink()
     page = write_report("run").read_text(encoding="utf-8")
@@ -148,7 +150,7 @@ def test_a_page_imports_what_a_folder_names_only_with_trust(here):
 def test_a_page_does_not_believe_that_the_agent_names_what_the_folder_names(here):
     """config.json is harmless here, and the agent beside it is not."""
     path = here / "run" / "config.json"
-    path.write_text(path.read_text().replace("canary:", ""))
+    path.write_text(json.dumps(sealed(json.loads(path.read_text().replace("canary:", "")))))
     lines: list[str] = []
     row = {"env": "dsacc/Catch-v0", "agent": "dsac-m", "train_seed": 0, "eval_seed": 0, "step": 24, "shift": "id"}
     row |= {"severity": None, "mode": None, "policy": "greedy", "returns": [1.0], "lengths": [21]}

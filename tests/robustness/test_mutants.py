@@ -200,7 +200,7 @@ def test_once(tmp_path):  # passes when it is run for the first time, as a test 
 
 def test_a_tiny_project_is_judged_change_by_change(tmp_path, monkeypatch):
     """The fixture is made for the first test that asks for it; the change is noticed by the second."""
-    monkeypatch.setattr(mutants_worker, "LIMIT", 1.0)
+    monkeypatch.setattr(mutants_worker, "LIMIT", 4.0)
     (tmp_path / "src").mkdir()
     (tmp_path / "tests").mkdir()
     (tmp_path / "src/tiny.py").write_text(TINY)

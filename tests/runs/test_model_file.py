@@ -98,7 +98,7 @@ PICTURE = {"type": "Box", "dtype": "uint8"}
     ("where", "value", "said"),
     [
         (["step"], 1e999, "is damaged"),
-        (["config", "hidden"], HUGE, "hidden must be a finite number"),
+        (["config", "hidden"], HUGE, "a whole number has more than 128 bits"),
         (["config", "hidden"], 10**9, "which are of larger networks"),
         (["config", "hidden"], 10**30, "does not say what its agent sees and does"),
         (["config", "hidden_layers"], 10**9, "which are of larger networks"),

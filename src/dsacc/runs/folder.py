@@ -2,6 +2,7 @@
 evaluations/, lock."""
 
 import dataclasses
+import errno
 import json
 import os
 import platform
@@ -136,6 +137,8 @@ class RunFolder:
         for name in self._exact_logs:
             path, length = self.path / name, _count(extra.get(_in_extra(name)))
             sha256 = extra.get(_in_extra(name, "sha256"))
+            if path.is_symlink():
+                raise disk_error(OSError(errno.ELOOP, "a link"), path, 0)
             if (path.stat().st_size if path.is_file() else 0) < length:
                 raise DamagedLog(f"{path} is shorter than at its checkpoint")
             if sha256 is not None and not is_as_recorded(path, length, sha256):
