@@ -49,7 +49,7 @@ def test_the_sdist_holds_what_the_tests_the_demo_and_the_site_need(built):
     single = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "conftest.py", "constraints.txt"}
     single |= {"pyproject.toml", "mkdocs.yml", "hatch_build.py"}
     parts = {file.relative_to(ROOT).as_posix() for part in PARTS for file in _files(ROOT / part)}
-    parts = {name for name in parts if not name.startswith("docs/studies/agents/")}  # megabytes that nothing needs
+    parts = {name for name in parts if not name.startswith(("docs/studies/agents/", "docs/studies/rows/"))}  # megabytes
     assert single | parts <= names
     assert names - single - parts <= {"PKG-INFO", ".gitignore"}  # hatchling adds both
 
