@@ -106,7 +106,7 @@ class Trial:
         """Three commands side by side: preemptions, a warning before the time limit, the time limit itself."""
         preempted = self.slurm("preempt")
         warned = self.slurm("warned", "--agents", "dsac", partition="high")
-        limited = self.slurm("limited", "--agents", "dsac-m", "--slurm", "time=1", "--slurm", "signal=CONT@1",
+        limited = self.slurm("limited", "--agents", "dsac-m", "--slurm", "time=1", "--slurm", "signal=USR2@0",
                              partition="high")  # fmt: skip
         slow = self.watch(limited, "dsac-m")
         slow.freeze(slow.trains, "training")
