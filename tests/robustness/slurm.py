@@ -116,19 +116,17 @@ class Trial:
         minutes = int(time.time() - soon.file.read()["began"]) // 60 + 3
         self.limit(soon, minutes)
         say(f"warned: {soon.name} now has less than three minutes left, so that Slurm warns it (USR2)")
-        victim, lifted = self.watch(preempted, "dsac"), list[Watched]()
+        victim = self.watch(preempted, "dsac")
         for count, (moment, what) in enumerate(
             ((victim.trains, "in training"), (victim.saves, "in a save"), (victim.tests, "in a test")), start=1
         ):
             victim.freeze(moment, what)
+            for run in (soon, slow) if count == 1 else ():  # Slurm looks at time limits every half minute
+                run.wait_taken("out of time", 1)
+                self.limit(run, 60)
             self.cluster.preempt()
             victim.wait_taken("preempted", count)
             say(f"preempt: {victim.name} was preempted {what}")
-            for run in (soon, slow):
-                if run not in lifted:
-                    run.wait_taken("out of time", 1)
-                    self.limit(run, 60)
-                    lifted.append(run)
         status = [sys.executable, "-m", "dsacc", "status", str(preempted.out)]
         shown = subprocess.run(status, capture_output=True, text=True, env={**os.environ, "COLUMNS": "100"}).stdout
         check("preempted 3 times" in shown, f"dsacc status: {re.findall('.*preempted.*', shown)}")
