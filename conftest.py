@@ -42,6 +42,7 @@ SLOW = (
 )
 # Kills, clusters and studies that take more than about fifteen seconds each: `make test-long` and CI run them.
 LONG = (
+    "tests/cli/test_demo.py::test_the_demo_trains_tests_and_says_where_the_results_are",
     "tests/experiments/test_experiment.py::test_a_killed_driver_leaves_no_process_and_the_next_one",
     "tests/experiments/test_ray.py::test_a_cluster_that_answers_without_a_token_is_refused",
     "tests/experiments/test_ray.py::test_after_a_stop_a_kill_and_a_failing_run",
@@ -52,13 +53,15 @@ LONG = (
     "tests/experiments/test_stage.py::test_the_command_trains_hardens_and_tests_and_repeats_nothing",
     "tests/experiments/test_taken.py::test_a_run_that_somebody_stops_continues_at_no_cost",
     "tests/robustness/test_crash.py",
+    "tests/robustness/test_mutants.py::test_a_tiny_project_is_judged_change_by_change",
     "tests/test_examples.py::test_an_example_runs[ray_two_nodes]",
     "tests/test_examples.py::test_an_example_runs[sb3_under_weather]",
     "tests/views/report/test_report.py::test_the_papers_grid_fits_into_one_page",
 )
-# Files whose single tests take longest begin first, then the other slow ones. Workers take tests from one another, and
-# what is left at the end should be short, so that nobody waits for the last one.
-FIRST = ("tests/test_document_blocks.py", "tests/test_examples.py", "tests/experiments/")
+# What begins first. Workers take tests from the end of one another's lists. So files whose tests share something that
+# takes long to make are at the beginning, where it is made once, then those whose single tests take longest, then the
+# other slow ones. What is left at the end is short, and nobody waits for the last one.
+FIRST = ("tests/views/report/", "tests/test_document_blocks.py", "tests/test_examples.py", "tests/experiments/")
 # By package: the extra that brings it, and what a failure says where it is missing, beside how to install it.
 EXTRAS = {
     "ale_py": ("atari", r"ale[-_]py|there is no Atari game"),
@@ -83,9 +86,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _turn(item: pytest.Item) -> int:
     """When a test begins. The order of tests of the same turn stays, so that modules are not torn apart."""
-    if item.nodeid.startswith(FIRST):
-        return 0
-    return 1 if item.get_closest_marker("slow") else 2
+    turns = (turn for turn, start in enumerate(FIRST) if item.nodeid.startswith(start))
+    return next(turns, len(FIRST) + (item.get_closest_marker("slow") is None))
 
 
 @pytest.hookimpl(wrapper=True)
