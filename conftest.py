@@ -56,6 +56,8 @@ LONG = (
     "tests/robustness/test_mutants.py::test_a_tiny_project_is_judged_change_by_change",
     "tests/test_examples.py::test_an_example_runs[ray_two_nodes]",
     "tests/test_examples.py::test_an_example_runs[sb3_under_weather]",
+    "tests/training/test_determinism.py::test_same_seed_gives_the_same_parameter_hash_in_two_fresh_processes[CartPole-v1-b",
+    "tests/training/test_determinism.py::test_same_seed_gives_the_same_parameter_hash_in_two_fresh_processes[Breakout",
     "tests/views/report/test_report.py::test_the_papers_grid_fits_into_one_page",
 )
 # What begins first. Workers take tests from the end of one another's lists. So files whose tests share something that
