@@ -3,7 +3,7 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-from probes import Probe
+from probes import Pays
 
 from dsacc import DSAC, evaluate
 from dsacc.errors import EnvFailed
@@ -26,19 +26,8 @@ def test_progress_is_shown_in_episodes_and_only_where_it_is_asked_for(capsys):
     assert "episodes/s" in said
 
 
-class Unplugged(Probe):
-    """Fails at its third step."""
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.age = 0
-        return self.see(0.0), {}
-
-    def step(self, action):
-        self.age += 1
-        if self.age == 3:
-            raise OSError("the plug was pulled")
-        return self.see(self.age), 0.0, False, False, {}
+class Unplugged(Pays):
+    fails_at = 3
 
 
 def test_the_step_at_which_an_environment_fails_is_said():

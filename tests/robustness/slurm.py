@@ -187,9 +187,13 @@ def main() -> int:
         with ExitStack() as stack:
             trial = Trial(stack.enter_context(Cluster(temp)), temp, stack)
             say(f"munged, slurmctld and slurmd run in {temp}")
-            trial.plain()
-            trial.disturbed()
-            trial.detached()
+            try:
+                trial.plain()
+                trial.disturbed()
+                trial.detached()
+            finally:  # a second Ctrl-C must not leave daemons behind
+                for signum in (signal.SIGINT, signal.SIGTERM):
+                    signal.signal(signum, signal.SIG_IGN)
     except (TimeoutError, subprocess.TimeoutExpired) as error:
         check(False, str(error))
     finally:

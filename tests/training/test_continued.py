@@ -2,7 +2,7 @@
 
 import pytest
 from helpers.checkpoints import newest_intact
-from probes import Probe
+from probes import Pays
 
 from dsacc import DSAC
 from dsacc.errors import EnvFailed, RunError
@@ -10,25 +10,6 @@ from dsacc.runs import Checkpoints
 from dsacc.system.packing import pack_arrays, unpack_arrays
 
 TINY = {"random_steps": 2, "hidden": 16, "batch_size": 8, "log_every": 50}
-
-
-class Pays(Probe):
-    """Three steps that pay 1, 2 and 3. It can be asked to fail at a step."""
-
-    fails_at = 0
-    taken = 0
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.age = 0
-        return self.see(0.0), {}
-
-    def step(self, action):
-        self.age += 1
-        self.taken += 1
-        if self.taken == self.fails_at:
-            raise OSError("the plug was pulled")
-        return self.see(self.age), float(self.age), self.age == 3, False, {}
 
 
 def test_a_checkpoint_of_another_format_is_refused_and_not_read(tmp_path):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from probes import Clock, Probe
+from probes import Clock, Pays
 
 from dsacc import DSAC
 from dsacc.agent import Batch
@@ -143,26 +143,19 @@ def test_several_environments_get_seeds_of_their_own_and_repeat():
 # --- rewards, returns, rows ---
 
 
-class Pays(Probe):
-    """Three steps that pay 2.5, -4 and 0: a return of -1.5."""
+class Wide(Pays):
+    """A return of -1.5 in three steps."""
 
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.age = 0
-        return self.see(0.0), {}
-
-    def step(self, action):
-        self.age += 1
-        return self.see(self.age), (2.5, -4.0, 0.0)[self.age - 1], self.age == 3, False, {}
+    pays = (2.5, -4.0, 0.0)
 
 
 @pytest.mark.parametrize(("clip", "learned"), [(True, {1.0, -1.0, 0.0}), (False, {2.5, -4.0, 0.0})])
 def test_clipped_rewards_are_learned_from_and_raw_returns_are_reported(clip, learned):
     settings = {**SMALL, "random_steps": 5, "clip_rewards": clip, "log_every": 7}
-    rows = rows_of(DSAC(Pays(), **settings), 21)
+    rows = rows_of(DSAC(Wide(), **settings), 21)
     assert [row["return"] for row in rows] == [-1.5, -1.5, -1.5]
     assert [row["episodes"] for row in rows] == [2, 4, 7]
-    batches = batches_of(DSAC(Pays(), **settings), 21)
+    batches = batches_of(DSAC(Wide(), **settings), 21)
     assert {reward for batch in batches for reward in batch.rewards_BN.flatten().tolist()} == learned
 
 
