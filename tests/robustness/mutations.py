@@ -3,7 +3,8 @@
 A comparison moves its boundary, an operator becomes its opposite, a number grows, a flag turns, a result becomes None,
 an argument is lost or changes places, a statement is left out. Docstrings, type hints, decorators, text, and all that
 makes a message or a log are left alone: what they say is not what these tests are about. So is the `strict` of a `zip`,
-which checks our own code and changes no result.
+which checks our own code and changes no result. Of `dim=-1` the number changes and not the sign: the last dimension of
+[B, A] is also number 1.
 """
 
 import ast
@@ -196,6 +197,8 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
             continue
         if isinstance(node, ast.Raise):
             continue
+        if isinstance(node, ast.keyword) and node.arg in ("dim", "axis") and isinstance(value, ast.UnaryOp):
+            value = value.operand
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST):
                 yield child

@@ -91,6 +91,16 @@ def test_odd_places_are_found(source, after):
     assert after in {m.after for m in mutants_of(source, "x.py")}
 
 
+def test_the_sign_of_a_dimension_stays():
+    assert changes("x = a.sum(dim=-1) * b.mean(-1)") == {
+        ("constant", "x = a.sum(dim=-2) * b.mean(-1)"),
+        ("argument", "x = a.sum() * b.mean(-1)"),
+        ("arithmetic", "x = a.sum(dim=-1) / b.mean(-1)"),
+        ("constant", "x = a.sum(dim=-1) * b.mean(-2)"),
+        ("arithmetic", "x = a.sum(dim=-1) * b.mean(1)"),
+    }
+
+
 def test_a_larger_sample_contains_a_smaller_one_and_other_code_changes_little_in_it():
     path = "src/dsacc/replay/frames.py"
     source = (HOME / path).read_text()
