@@ -45,7 +45,7 @@ def test_auto_picks_the_encoder_by_the_observation(settings, spec, kind):
 def test_pictures_of_any_size_become_features(shape, encoder):
     spec = ObservationSpec("image", shape)
     network = Encoder(make_config(encoder=encoder, hidden=32), spec)
-    assert network(scaled(torch.randint(0, 256, (2, *shape), dtype=torch.uint8))).shape == (2, 32)
+    assert network(scaled(torch.randint(0, 256, (2, *shape), dtype=torch.uint8), centred=False)).shape == (2, 32)
 
 
 def test_nature_cnn_is_the_published_one():
@@ -106,7 +106,8 @@ def test_pixels_are_divided_by_255_once():
     with torch.no_grad():
         network.body[0].weight.fill_(1.0)
         network.body[0].bias.zero_()
-    assert network(scaled(torch.full((1, 1, 2, 2), 255, dtype=torch.uint8)))[0, 0].item() == pytest.approx(4.0)
+    white = torch.full((1, 1, 2, 2), 255, dtype=torch.uint8)
+    assert network(scaled(white, centred=False))[0, 0].item() == pytest.approx(4.0)
 
 
 def test_discrete_observations_are_one_hot():

@@ -9,7 +9,7 @@ from dsacc.agent.observation import ObservationSpec
 from dsacc.agent.parts import unpacked
 
 
-def scaled(observation: Tensor, centred: bool = False, spec: ObservationSpec | None = None) -> Tensor:
+def scaled(observation: Tensor, centred: bool, spec: ObservationSpec | None = None) -> Tensor:
     """Pictures from uint8 to [0, 1], or to [-1, 1] where a filter has `centred` them on 128; rows of several parts
     (where `spec` is of the kind `dict`) to floats; anything else unchanged. Done once per minibatch, for all networks.
 
