@@ -180,3 +180,12 @@ def test_ctrl_c_promises_to_continue_only_where_the_command_does(command, words,
     monkeypatch.setattr(COMMANDS[command], "run", interrupted)
     assert main([command, "dsacc/Catch-v0"]) == 130
     assert capsys.readouterr().err.strip() == f"dsacc: stopped{words}"
+
+
+def test_ctrl_c_while_the_options_are_read_is_one_sentence_too(monkeypatch, capsys):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dsacc.cli.parser.build_parser", interrupted)
+    assert main(["train", "dsacc/Catch-v0"]) == 130
+    assert capsys.readouterr().err == "dsacc: stopped\n"

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from helpers.checkpoints import killed_in_its_last_save, newest_intact
 from helpers.sides import Sides, perfect, perfect_actions
 from robustness.crash import fingerprint
 
@@ -17,6 +18,7 @@ from dsacc.hardening.states import GAMES, collect
 from dsacc.hardening.teacher import Teacher
 from dsacc.hardening.work import ROUNDS, STATES, UPDATES, Recipe, Work
 from dsacc.play.adapters import as_player
+from dsacc.runs import Checkpoints
 from dsacc.system.signals import StopSignals
 
 SMALL = {"updates": 12, "states": 128, "rounds": 1}
@@ -184,6 +186,26 @@ def test_a_stopped_student_ends_with_the_same_bytes_wherever_it_was_stopped(teac
         assert json.loads((out / "status.json").read_text())["state"] == "stopped"
         harden(teacher, Sides, **SMALL, checkpoint_every=5, out=out)
         assert fingerprint(out) == agreed, stop_at
+
+
+def test_a_student_killed_after_its_last_save_ends_with_the_same_bytes(teacher, tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    harden(teacher, Sides, **SMALL, checkpoint_every=4, out=whole)
+    with killed_in_its_last_save(12), pytest.raises(KeyboardInterrupt):
+        harden(teacher, Sides, **SMALL, checkpoint_every=4, out=killed)
+    assert len(list((killed / "replay").iterdir())) == 2  # the states of both rounds are still there
+    harden(teacher, Sides, **SMALL, checkpoint_every=4, out=killed)
+    assert fingerprint(killed) == fingerprint(whole)
+
+
+def test_a_checkpoint_without_its_hardening_is_one_sentence(teacher, tmp_path):
+    with killed_in_its_last_save(8), pytest.raises(KeyboardInterrupt):
+        harden(teacher, Sides, **SMALL, checkpoint_every=4, out=tmp_path)
+    found = newest_intact(tmp_path)
+    files = {"agent.safetensors": found.files["agent.safetensors"]}
+    Checkpoints(tmp_path).write(8, True, files, found.manifest.segments, found.manifest.extra)
+    with pytest.raises(RunError, match=r"the checkpoint of step 8 has no hardening\.safetensors"):
+        harden(teacher, Sides, **SMALL, checkpoint_every=4, out=tmp_path)
 
 
 def test_a_finished_folder_is_an_agent_and_is_not_made_again(teacher, tmp_path, monkeypatch):

@@ -1,8 +1,9 @@
 """What goes on elsewhere: a checkpoint of another format, other environments, an environment that fails."""
 
 import pytest
-from helpers.checkpoints import newest_intact
+from helpers.checkpoints import killed_in_its_last_save, newest_intact
 from probes import Pays
+from robustness.crash import fingerprint
 
 from dsacc import DSAC
 from dsacc.errors import EnvFailed, RunError
@@ -22,6 +23,16 @@ def test_a_checkpoint_of_another_format_is_refused_and_not_read(tmp_path):
     with pytest.raises(RunError, match=r"does not fit this run \(trainer.safetensors has format 99, this dsacc"):
         DSAC("CartPole-v1", **TINY).learn(120, out=tmp_path)
     assert not (tmp_path / "lock").exists()
+
+
+def test_a_run_killed_after_its_last_save_ends_with_the_same_bytes(tmp_path):
+    settings = {**TINY, "checkpoint_every": 20}
+    DSAC("CartPole-v1", **settings).learn(60, out=tmp_path / "whole")
+    with killed_in_its_last_save(60), pytest.raises(KeyboardInterrupt):
+        DSAC("CartPole-v1", **settings).learn(60, out=tmp_path / "killed")
+    assert (tmp_path / "killed" / "checkpoints" / "step-20").exists()
+    DSAC("CartPole-v1", **settings).learn(60, out=tmp_path / "killed")
+    assert fingerprint(tmp_path / "killed") == fingerprint(tmp_path / "whole")
 
 
 def test_an_episode_that_other_environments_interrupt_counts_for_nothing(tmp_path):

@@ -88,13 +88,15 @@ def _own_traceback(error: DsaccError) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 0, 2 for a user's mistake, 1 for a failed run, 130 for Ctrl-C and 143
     for SIGTERM."""
-    args, told = build_parser().parse_args(argv), _Warnings()
+    command, told = "", _Warnings()
     try:
+        args = build_parser().parse_args(argv)
+        command = args.command
         with warnings.catch_warnings(), trusting(getattr(args, "trust", False)):
             warnings.showwarning = told.show
             for module in getattr(args, "imports", ()):
                 import_here(module, f"there is no module {module!r} here or among the installed packages")
-            COMMANDS[args.command].run(args)
+            COMMANDS[command].run(args)
             told.end()
     except Stopped as stopped:
         say("dsacc: stopped and saved; run the same command to continue")
@@ -105,6 +107,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             say(line)
         return 2 if isinstance(error, BadInput) else 1
     except KeyboardInterrupt:
-        say("dsacc: stopped" + ("; run the same command to continue" if args.command in _CONTINUES else ""))
+        say("dsacc: stopped" + ("; run the same command to continue" if command in _CONTINUES else ""))
         return 130
     return 0

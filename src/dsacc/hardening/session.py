@@ -24,10 +24,18 @@ class HardenSession(FolderSession):
     def step(self) -> int:
         return self.work.step
 
+    @property
+    def alone(self) -> bool:
+        return self.step == self.work.recipe.updates
+
     def restore(self, checkpoint: Checkpoint) -> list[str]:
         work, manifest, path = self.work, checkpoint.manifest, self.folder.path
-        model = parse_model(checkpoint.files["agent.safetensors"], path)
-        arrays, header = unpack_arrays(checkpoint.files["hardening.safetensors"], path)
+        model = parse_model(checkpoint.file("agent.safetensors"), path)
+        if manifest.step == work.recipe.updates:  # killed after its last save, which holds the student alone
+            work.model.learner.load_state(model.tensors)
+            work.step = self.saved_step = manifest.step
+            return []
+        arrays, header = unpack_arrays(checkpoint.file("hardening.safetensors"), path)
         rounds = []
         for entry in manifest.segments:
             segment, about = unpack_arrays(self.folder.checkpoints.segment(entry), path / "replay" / entry.name)
@@ -48,8 +56,8 @@ class HardenSession(FolderSession):
         work, step = self.work, self.work.step
         work.student.publish()
         files = {"agent.safetensors": model_bytes(self.sound_model())}
-        if finished := step == work.recipe.updates:
-            self.folder.write_checkpoint(step, regular, files, (), alone=finished)
+        if self.alone:
+            self.folder.write_checkpoint(step, regular, files, (), alone=True)
         else:
             for number in range(len(self._segments), len(work.rounds)):
                 update, _ = work.rounds[number]

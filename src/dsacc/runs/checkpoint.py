@@ -57,6 +57,12 @@ class Checkpoint:
     files: dict[str, bytes]
     passed_over: tuple[str, ...]
 
+    def file(self, name: str) -> bytes:
+        """The bytes of one of its files; a RunError where it has none of that name."""
+        if name not in self.files:
+            raise RunError(f"the checkpoint of step {self.manifest.step} has no {name}; choose another --out")
+        return self.files[name]
+
 
 class DamagedSegment(Exception):
     """A segment of the replay is missing or does not match its sha256."""
@@ -115,11 +121,11 @@ class Checkpoints:
         except OSError as error:
             raise disk_error(error, target, needed) from error
         write_atomically(self.folder / "newest.json", _sealed({"format": FORMAT, "newest": target.name}))
-        self._prune(manifest, alone)
+        self.prune(manifest, alone)
         return manifest
 
-    def _prune(self, newest: Manifest, alone: bool) -> None:
-        """Keep the newest, the newest regular one before it, and the segments that these two refer to."""
+    def prune(self, newest: Manifest, alone: bool) -> None:
+        """Keep the newest, the newest regular one before it unless it stays `alone`, and the segments of these."""
         kept = [newest]
         for step in [] if alone else sorted(self._steps(), reverse=True):
             if step >= newest.step or len(kept) == 2:

@@ -73,6 +73,11 @@ class FolderSession(Unsaved):
     def step(self) -> int:
         """How far the work is."""
 
+    @property
+    def alone(self) -> bool:
+        """Whether the checkpoint of the present step is kept without any older one."""
+        return False
+
     @abstractmethod
     def restore(self, checkpoint: Checkpoint) -> list[str]:
         """Put everything back as it was; returns sentences that the user should read."""
@@ -93,6 +98,8 @@ class FolderSession(Unsaved):
         runtime = {"device": self._device, "threads": torch.get_num_threads()}
         said += folder.open(runtime, lambda checkpoint: said.extend(self.restore(checkpoint)))
         try:
+            if (found := folder.checkpoint) is not None and not found.passed_over:
+                folder.checkpoints.prune(found.manifest, self.alone)  # a kill may have come before that was done
             folder.set_status("running", self.step)
         except BaseException:
             folder.release()

@@ -41,8 +41,8 @@ class Session(FolderSession):
     def restore(self, checkpoint: Checkpoint) -> list[str]:
         """Put replay, learner and trainer back as they were; returns sentences that the user should read."""
         trainer, manifest, path = self.trainer, checkpoint.manifest, self.folder.path
-        model = parse_model(checkpoint.files["agent.safetensors"], path)
-        arrays, header = unpack_arrays(checkpoint.files["trainer.safetensors"], path)
+        model = parse_model(checkpoint.file("agent.safetensors"), path)
+        arrays, header = unpack_arrays(checkpoint.file("trainer.safetensors"), path)
         ends: list[tuple[Entry, Array]] = []
 
         def segments() -> Iterator[dict[str, Array]]:
