@@ -63,6 +63,7 @@ def perform(words: Sequence[str], log: Path, rng: random.Random, moment: str, ty
     name = rng.choices(list(SIGNALS), list(SIGNALS.values()))[0] if moment != "a change to a file" else "KILL"
     wait = rng.uniform(0.0, 0.15) if moment == "a continuation" else rng.uniform(0.0, typical)
     grace = rng.uniform(0.0, 0.05)
+    log.write_bytes(b"")  # it may be killed before it says anything
     ready, told = os.pipe()
     pid = os.fork()
     if pid == 0:
