@@ -1,0 +1,37 @@
+"""Which settings go together. A combination that makes no sense is refused in one sentence."""
+
+from dsacc.config.fields import Fields
+from dsacc.config.names import check_encoder
+from dsacc.errors import ConfigError
+
+
+def check(s: Fields) -> None:
+    """Refuse settings that are fine each by itself and not together."""
+    check_encoder(s.encoder)
+    if s.alpha == 0 and s.constraint is not None:
+        raise ConfigError(
+            f"alpha 0 has no surrogate policy, which constraint {s.constraint!r} needs; "
+            "use agent dsac, or an alpha above 0"
+        )
+    if s.alpha == 0 and s.surrogate_kl > 0:
+        raise ConfigError("alpha 0 has no surrogate policy, which surrogate_kl needs; use an alpha above 0")
+    if s.natural_gradient and s.surrogate_kl > 0:
+        raise ConfigError(
+            "surrogate_kl has no bounded natural gradient; turn natural_gradient off, or leave surrogate_kl at 0"
+        )
+    if s.alpha is None and s.initial_alpha < s.min_alpha:
+        raise ConfigError(f"initial_alpha {s.initial_alpha} is below min_alpha {s.min_alpha}")
+    if s.augment_pictures != "none" and s.picture_filter != "none":
+        raise ConfigError(
+            "augment_pictures must change pictures before picture_filter does, but the replay memory keeps them "
+            "filtered; leave augment_pictures at none and harden the trained agent instead"
+        )
+    if s.augment_pictures != "none" and s.augmented_states > s.batch_size:
+        raise ConfigError(
+            f"augmented_states {s.augmented_states} is more than batch_size {s.batch_size}; "
+            "at most the whole minibatch can be shown a second time"
+        )
+    if s.replay_size // s.envs < s.n_step + 1:
+        raise ConfigError(
+            f"replay_size {s.replay_size} for {s.envs} environment(s) cannot hold n_step {s.n_step} and a next state"
+        )
