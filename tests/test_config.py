@@ -36,6 +36,13 @@ from dsacc.errors import ConfigError
             "surrogate_kl has no bounded natural gradient; turn natural_gradient off",
         ),
         ({"alpha": 0, "surrogate_kl": 1}, "alpha 0 has no surrogate policy"),
+        (
+            {"alpha_scale": "range"},
+            "alpha_scale range multiplies alpha, and a tuned temperature has none; give an alpha",
+        ),
+        ({"alpha_scale": "range", "alpha": 0}, "alpha_scale range multiplies alpha, and 0 times any range is 0"),
+        ({"alpha_scale": "wide"}, "alpha_scale is one of fixed, range, not 'wide'"),
+        ({"min_range": 0}, "min_range must be above 0"),
         ({"replay_size": 3, "n_step": 3}, "cannot hold n_step 3"),
         ({"augment_pictures": "weather"}, "augment_pictures is one of none, generic, near, not 'weather'"),
         (

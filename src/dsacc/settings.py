@@ -44,6 +44,8 @@ class Settings(TypedDict, total=False):
     target_every: int
     average_policy: bool
     alpha: float | None
+    alpha_scale: Literal["fixed", "range"]
+    min_range: float
     initial_alpha: float
     alpha_learning_rate: float | None
     min_alpha: float

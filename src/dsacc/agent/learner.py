@@ -13,6 +13,7 @@ from dsacc.agent.losses import chosen, clean_and_whole, loss_of_actor, loss_of_c
 from dsacc.agent.networks import Actor, Critics, initialise, seeded
 from dsacc.agent.observation import ObservationSpec
 from dsacc.agent.scaling import scaled
+from dsacc.agent.temperature import ValueRange
 from dsacc.config import Config
 from dsacc.errors import ConfigError, TrainingDiverged
 from dsacc.maths import (
@@ -64,6 +65,9 @@ class Learner:
         start = config.initial_alpha if config.alpha is None else config.alpha
         self.log_alpha = torch.tensor(math.log(start) if start > 0 else -math.inf, device=self.device)
         self.log_alpha.requires_grad_(config.alpha is None)
+        self.value_range = ValueRange(config, self.device) if config.alpha_scale == "range" else None
+        if self.value_range is not None:
+            self.log_alpha.add_(math.log(config.min_range))
         self.critic_optimizer = self._adam(list(self.critics.parameters()), None, None)
         self.actor_optimizer = self._adam(
             list(self.actor.parameters()), config.actor_learning_rate, config.actor_adam_eps
@@ -167,13 +171,15 @@ class Learner:
         )
         self._minimise(pi_loss, self.actor_optimizer, "actor_loss")
 
-        # 4. Temperature: towards the target entropy, but not below its minimum.
+        # 4. Temperature: towards the target entropy, but not below its minimum; or with the range of the targets.
         entropy_B = entropy_S.detach()[:states]
         if c.alpha is None:
             alpha_loss = temperature_loss(self.log_alpha, entropy_B, self.target_entropy(step, mask))
             self._minimise(alpha_loss, self.alpha_optimizer, "alpha_loss")
             if c.min_alpha > 0:
                 self.log_alpha.detach().clamp_(min=math.log(c.min_alpha))
+        if self.value_range is not None:
+            self.log_alpha.copy_(self.value_range.follow(target_B).log())
 
         q64_BA = exact(q_BA)
         surrogate_BA = boltzmann(q64_BA, exact(alpha).clamp(min=1e-30), None if mask is None else mask.cpu())
@@ -206,7 +212,7 @@ class Learner:
 
     def state(self) -> dict[str, Tensor]:
         """Everything learned, by name: networks, temperature, optimisers."""
-        out = {"log_alpha": self.log_alpha.detach()}
+        out = self._temperature()
         for name in self._networks():
             out |= {f"{name}.{key}": value for key, value in getattr(self, name).state_dict().items()}
         for name in _OPTIMIZERS:
@@ -219,7 +225,11 @@ class Learner:
         prefix = "" if self.target_actor is None else "target_"
         networks = tuple(f"{prefix}{name}." for name in ("actor", "critics"))
         kept = {name: value.half() for name, value in self.state().items() if name.startswith(networks)}
-        return {"log_alpha": self.log_alpha.detach(), **kept}
+        return {**self._temperature(), **kept}
+
+    def _temperature(self) -> dict[str, Tensor]:
+        ranged = {} if self.value_range is None else {"value_range": self.value_range.average}
+        return {"log_alpha": self.log_alpha.detach(), **ranged}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         """The inverse of `state`. Names and shapes must match; a KeyError or RuntimeError names one that does not.
@@ -227,7 +237,8 @@ class Learner:
         From a `small_state`, online and target networks begin alike, and the optimisers anew.
         """
         with torch.no_grad():
-            self.log_alpha.copy_(state["log_alpha"])
+            for name, value in self._temperature().items():
+                value.copy_(state[name])
         for name in self._networks():
             twin = name.removeprefix("target_") if name.startswith("target_") else f"target_{name}"
             getattr(self, name).load_state_dict(_below(state, name) or _below(state, twin))

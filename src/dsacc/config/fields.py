@@ -93,6 +93,13 @@ class Fields:
     )
 
     alpha: float | None = o.entropy(None, "fixed temperature; none tunes it to the target entropy", low=0.0)
+    alpha_scale: Literal["fixed", "range"] = o.candidate(
+        "fixed",
+        "range multiplies alpha by how far apart the critics' targets are, so that it suits rewards of any size",
+    )
+    min_range: float = o.candidate(
+        1.0, "the range that alpha is multiplied by is at least this, in units of (clipped) reward", above=0.0
+    )
     initial_alpha: float = o.entropy(1.0, "temperature at the start, where it is tuned", above=0.0)
     alpha_learning_rate: float | None = o.experimental(
         None, "Adam's step size for the temperature; none takes learning_rate", above=0.0

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 from dsacc.errors import ConfigError
 
 EXPERIMENTAL = "experimental: tried, and not shown to help so far"
+CANDIDATES = "candidates for learning from little data: not compared yet"
 GROUPS = (
     "run",
     "collecting and replaying",
@@ -19,6 +20,7 @@ GROUPS = (
     "constraint",
     "controls for studies of the constraint",
     EXPERIMENTAL,
+    CANDIDATES,
     "reporting and saving",
 )
 
@@ -36,7 +38,7 @@ def option(
     return field(default=default, metadata={"group": group, "help": help, "low": low, "high": high, "above": above})
 
 
-(run, collecting, networks, optimiser, critics, entropy, constraint, control, experimental, saving) = (
+(run, collecting, networks, optimiser, critics, entropy, constraint, control, experimental, candidate, saving) = (
     partial(option, group) for group in GROUPS
 )
 

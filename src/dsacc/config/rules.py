@@ -19,6 +19,9 @@ def check(s: Fields) -> None:
         raise ConfigError(
             "surrogate_kl has no bounded natural gradient; turn natural_gradient off, or leave surrogate_kl at 0"
         )
+    if s.alpha_scale == "range" and not s.alpha:
+        what = "a tuned temperature has none" if s.alpha is None else "0 times any range is 0"
+        raise ConfigError(f"alpha_scale range multiplies alpha, and {what}; give an alpha above 0, such as 0.01")
     if s.alpha is None and s.initial_alpha < s.min_alpha:
         raise ConfigError(f"initial_alpha {s.initial_alpha} is below min_alpha {s.min_alpha}")
     if s.augment_pictures != "none" and s.picture_filter != "none":

@@ -37,6 +37,7 @@ FREE = {
     "target_every", "alpha", "initial_alpha", "min_alpha", "target_entropy_ratio", "target_entropy_final",
     "target_entropy_steps", "critic_entropy", "constraint", "multiplier_form", "perturbation", "noise_std",
     "noise_relative", "noise_scope", "fixed_lambda", "log_every", "checkpoint_every",
+    "alpha_scale", "min_range",
 }  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from dsacc.maths.policies import (
     target_entropy,
     variance_constrained,
 )
-from dsacc.maths.values import bellman_target, combine_critics, n_step_return, soft_value
+from dsacc.maths.values import bellman_target, combine_critics, n_step_return, soft_value, value_range
 
 __all__ = [
     "Mask",
@@ -56,6 +56,7 @@ __all__ = [
     "surrogate_divergence",
     "target_entropy",
     "temperature_loss",
+    "value_range",
     "variance_constrained",
     "variance_multiplier",
     "with_augmented",
