@@ -19,6 +19,14 @@ class Settings(TypedDict, total=False):
     batch_size: int
     n_step: int
     gamma: float
+    n_step_final: int | None
+    gamma_final: float | None
+    anneal_start: int
+    anneal_end: int
+    anneal_shape: Literal["exponential", "linear"]
+    reset_every: int
+    reset_keep: float
+    reset_until: int | None
     clip_rewards: bool
     lost_life_ends: bool
     augment_shift: int

@@ -12,7 +12,9 @@ from dsacc.agent.constraints import constraint_terms, exact, noise_shape, report
 from dsacc.agent.losses import chosen, clean_and_whole, loss_of_actor, loss_of_critics
 from dsacc.agent.networks import Actor, Critics, initialise, seeded
 from dsacc.agent.observation import ObservationSpec
+from dsacc.agent.resets import shrink_and_perturb
 from dsacc.agent.scaling import scaled
+from dsacc.agent.schedule import gamma_at
 from dsacc.agent.temperature import ValueRange
 from dsacc.config import Config
 from dsacc.errors import ConfigError, TrainingDiverged
@@ -49,12 +51,7 @@ class Learner:
             )
         self.config, self.spec, self.actions, self.device = config, spec, actions, torch.device(device)
         self.scaled = partial(scaled, centred=config.picture_filter != "none", spec=spec)
-        with seeded(config, generator):
-            self.critics = Critics(config, spec, actions)
-            self.actor = Actor(config, spec, actions, self.critics.width)
-        for network in (self.critics, self.actor):
-            initialise(network, generator)
-            network.to(self.device)
+        self.critics, self.actor = self._new_networks(generator)
         self.target_critics = copy.deepcopy(self.critics).requires_grad_(False)
         self.target_actor = copy.deepcopy(self.actor).requires_grad_(False) if config.average_policy else None
         self._online_parameters: list[Tensor] = list(self.critics.parameters())
@@ -77,6 +74,15 @@ class Learner:
     def _adam(self, parameters: list[Tensor], rate: float | None, eps: float | None) -> torch.optim.Adam:
         c, fused = self.config, self.device.type != "mps"
         return torch.optim.Adam(parameters, lr=rate or c.learning_rate, eps=eps or c.adam_eps, fused=fused)
+
+    def _new_networks(self, generator: torch.Generator) -> tuple[Critics, Actor]:
+        with seeded(self.config, generator):
+            critics = Critics(self.config, self.spec, self.actions)
+            actor = Actor(self.config, self.spec, self.actions, critics.width)
+        for network in (critics, actor):
+            initialise(network, generator)
+            network.to(self.device)
+        return critics, actor
 
     @property
     def alpha(self) -> Tensor:
@@ -116,7 +122,7 @@ class Learner:
     def update(
         self, batch: Batch[Tensor], noise: Tensor, step: int, augmented: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """One update from `batch`; `step` is the agent step, for the entropy schedule. Returns what to log.
+        """One update from `batch`; `step` is the agent step, for schedules. Returns what to log.
 
         `augmented` [M, ...] are the first M observations of the minibatch, changed. The online networks see all
         S = B + M states in one pass and learn from all of them (`dsacc.maths.with_augmented`). Targets, the actor's Q,
@@ -125,6 +131,7 @@ class Learner:
         Where the batch has masks, every policy below is 0 for actions that its state does not allow.
         """
         c, alpha, states, mask = self.config, self.alpha, len(batch.action_B), batch.mask_BA
+        gamma = gamma_at(c, step)
         shown = self.scaled(batch.observation if augmented is None else torch.cat((batch.observation, augmented)))
         observation, next_observation = shown[:states], self.scaled(batch.next_observation)
 
@@ -140,8 +147,8 @@ class Learner:
             next_pi_BA, next_log_pi_BA = policy_of(next_logits_BA, batch.next_mask_BA)
             next_q_BA = combine_critics(next_q1_BA, next_q2_BA, c.critics)
             next_v_B = soft_value(next_pi_BA, next_log_pi_BA, next_q_BA, alpha, c.critic_entropy)
-            return_B = n_step_return(batch.rewards_BN, c.gamma)
-            target_B = bellman_target(return_B, c.gamma**batch.steps_B, batch.terminated_B, next_v_B)
+            return_B = n_step_return(batch.rewards_BN, gamma)
+            target_B = bellman_target(return_B, gamma**batch.steps_B, batch.terminated_B, next_v_B)
             anchors = () if c.q_clip == 0 else chosen(self.target_critics(observation), batch.action_B)
         features = self.critics.features(shown)
         q1_SA, q2_SA = self.critics.q_values(features)
@@ -198,6 +205,22 @@ class Learner:
     def update_targets(self) -> None:
         """5. Target critics, and the averaged actor: Polyak, theta' <- tau theta + (1 - tau) theta'."""
         torch._foreach_lerp_(self._target_parameters, self._online_parameters, self.config.target_tau)
+
+    def reset(self, generator: torch.Generator) -> None:
+        """Shrink and perturb all networks (`dsacc.agent.resets`), with new weights from `generator`.
+
+        The target networks are treated alike and get the same new weights: what they average stays one network. (In BBF
+        they get others. There the average does not act.)
+        """
+        critics, actor = self._new_networks(generator)
+        for online, target, fresh, optimizer in (
+            (self.critics, self.target_critics, critics, self.critic_optimizer),
+            (self.actor, self.target_actor, actor, self.actor_optimizer),
+        ):
+            for parameter in shrink_and_perturb(online, fresh, self.config.reset_keep):
+                optimizer.state.pop(parameter, None)
+            if target is not None:
+                shrink_and_perturb(target, fresh, self.config.reset_keep)
 
     # --- saving ---
 

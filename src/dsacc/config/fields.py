@@ -31,6 +31,36 @@ class Fields:
     batch_size: int = o.collecting(64, "states per minibatch", low=1)
     n_step: int = o.collecting(10, "rewards summed before bootstrapping, in agent steps", low=1, high=1_000)
     gamma: float = o.collecting(0.99, "discount per agent step", low=0.0, high=1.0)
+    n_step_final: int | None = o.candidate(
+        None, "n_step changes to this in the course of the run (see anneal_start); none keeps it", low=1, high=1_000
+    )
+    gamma_final: float | None = o.candidate(
+        None, "gamma changes to this at the same time as n_step; none keeps it", low=0.0, high=1.0
+    )
+    anneal_start: int = o.candidate(
+        0, "agent steps after the random ones, or after a reset, at which n_step and gamma begin to change", low=0
+    )
+    anneal_end: int = o.candidate(10_000, "and at which they have changed", low=1)
+    anneal_shape: Literal["exponential", "linear"] = o.candidate(
+        "exponential",
+        "n_step and the horizon 1 / (1 - gamma) change by equal factors, or n_step and gamma by equal steps",
+    )
+    reset_every: int = o.candidate(
+        0,
+        "agent steps between resets: new heads and dense layers, and convolutions moved towards new ones; 0 is off",
+        low=0,
+    )
+    reset_keep: float = o.candidate(
+        0.5,
+        "share of the old weights that a reset keeps in the convolutions (of vectors: in the encoder)",
+        low=0.0,
+        high=1.0,
+    )
+    reset_until: int | None = o.candidate(
+        None,
+        "nothing is reset after this agent step, so that the end is not spent on recovering; none has no limit",
+        low=0,
+    )
     clip_rewards: bool = o.collecting(False, "learn from the sign of the reward; reported returns stay raw")
     lost_life_ends: bool = o.collecting(
         False, "a lost life ends the bootstrap, not the game (where the environment reports lives, as Atari does)"

@@ -34,7 +34,19 @@ def check(s: Fields) -> None:
             f"augmented_states {s.augmented_states} is more than batch_size {s.batch_size}; "
             "at most the whole minibatch can be shown a second time"
         )
-    if s.replay_size // s.envs < s.n_step + 1:
+    check_schedules(s)
+
+
+def check_schedules(s: Fields) -> None:
+    """What changes in the course of a run must be possible at every step of it."""
+    most = max(s.n_step, s.n_step_final or 1)
+    if s.replay_size // s.envs < most + 1:
         raise ConfigError(
-            f"replay_size {s.replay_size} for {s.envs} environment(s) cannot hold n_step {s.n_step} and a next state"
+            f"replay_size {s.replay_size} for {s.envs} environment(s) cannot hold n_step {most} and a next state"
         )
+    if s.anneal_end <= s.anneal_start:
+        raise ConfigError(f"anneal_end {s.anneal_end} must come after anneal_start {s.anneal_start}")
+    if s.gamma_final is not None and s.anneal_shape == "exponential" and max(s.gamma, s.gamma_final) == 1:
+        raise ConfigError("gamma 1 has an infinite horizon, which cannot change by factors; use anneal_shape linear")
+    if s.reset_until is not None and not s.reset_every:
+        raise ConfigError(f"reset_until {s.reset_until} has no meaning without resets; give reset_every too")

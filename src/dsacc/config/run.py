@@ -25,6 +25,11 @@ class Config(Fields):
         return agent_name(self.constraint)
 
     @property
+    def most_steps(self) -> int:
+        """The largest n that a minibatch of the run may need, in agent steps."""
+        return max(self.n_step, self.n_step_final or 1)
+
+    @property
     def run_id(self) -> str:
         """Sixteen hex digits of the settings' content: the same settings have the same id on any machine.
 

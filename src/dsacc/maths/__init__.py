@@ -17,6 +17,7 @@ from dsacc.maths.newton import Solution
 from dsacc.maths.policies import (
     boltzmann,
     entropy,
+    exponential_schedule,
     linear_schedule,
     mean_constrained,
     natural_softmax,
@@ -42,6 +43,7 @@ __all__ = [
     "entropy_penalty",
     "expected_value",
     "expected_variance",
+    "exponential_schedule",
     "joint_multipliers",
     "linear_schedule",
     "mean_constrained",
