@@ -45,6 +45,7 @@ class Settings(TypedDict, total=False):
     actor_adam_eps: float | None
     natural_gradient: bool
     grad_clip: float
+    weight_decay: float
     critic_loss: Literal["mse", "huber"]
     critics: Literal["average", "min"]
     q_clip: float

@@ -16,6 +16,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"alpha_scale": "range", "natural_gradient": True},
     {"n_step": 8, "n_step_final": 2, "gamma": 0.9, "gamma_final": 0.99, "anneal_end": 60},
     {"reset_every": 45, "reset_until": 100, "train_every": 2, "n_step_final": 2, "anneal_end": 30},
+    {"weight_decay": 0.5},
 ]
 
 

@@ -5,19 +5,20 @@ import math
 from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dsacc.agent.batch import Batch
 from dsacc.agent.constraints import constraint_terms, exact, noise_shape, report
 from dsacc.agent.losses import chosen, clean_and_whole, loss_of_actor, loss_of_critics
 from dsacc.agent.networks import Actor, Critics, initialise, seeded
 from dsacc.agent.observation import ObservationSpec
+from dsacc.agent.optimiser import Adam, matrices, require_finite
 from dsacc.agent.resets import shrink_and_perturb
 from dsacc.agent.scaling import scaled
 from dsacc.agent.schedule import gamma_at
 from dsacc.agent.temperature import ValueRange
 from dsacc.config import Config
-from dsacc.errors import ConfigError, TrainingDiverged
+from dsacc.errors import ConfigError
 from dsacc.maths import (
     Mask,
     bellman_target,
@@ -65,15 +66,14 @@ class Learner:
         self.value_range = ValueRange(config, self.device) if config.alpha_scale == "range" else None
         if self.value_range is not None:
             self.log_alpha.add_(math.log(config.min_range))
-        self.critic_optimizer = self._adam(list(self.critics.parameters()), None, None)
-        self.actor_optimizer = self._adam(
-            list(self.actor.parameters()), config.actor_learning_rate, config.actor_adam_eps
-        )
-        self.alpha_optimizer = self._adam([self.log_alpha], config.alpha_learning_rate, config.actor_adam_eps)
-
-    def _adam(self, parameters: list[Tensor], rate: float | None, eps: float | None) -> torch.optim.Adam:
-        c, fused = self.config, self.device.type != "mps"
-        return torch.optim.Adam(parameters, lr=rate or c.learning_rate, eps=eps or c.adam_eps, fused=fused)
+        rates = (config.learning_rate, config.actor_learning_rate, config.alpha_learning_rate)
+        critics, actor, alpha = (rate or config.learning_rate for rate in rates)
+        eps, clip, decay = config.adam_eps, config.grad_clip, config.weight_decay
+        own = config.actor_adam_eps or eps
+        self.critic_optimizer = Adam(self.critics.parameters(), critics, eps, clip, decay, matrices(self.critics))
+        # Not the actor's head: its logits have to reach Q / alpha, and pulling them back would be a second temperature.
+        self.actor_optimizer = Adam(self.actor.parameters(), actor, own, clip, decay, matrices(self.actor.encoder))
+        self.alpha_optimizer = Adam([self.log_alpha], alpha, own, clip)
 
     def _new_networks(self, generator: torch.Generator) -> tuple[Critics, Actor]:
         with seeded(self.config, generator):
@@ -155,7 +155,7 @@ class Learner:
         clean_q_loss, q_loss = clean_and_whole(
             partial(loss_of_critics, c), (q1_SA, q2_SA), (batch.action_B, target_B, *anchors)
         )
-        self._minimise(q_loss, self.critic_optimizer, "critic_loss")
+        self.critic_optimizer.minimise(q_loss, "critic_loss")
 
         # 2. Constraint: targets from the critics, noise, and lambda solved on this minibatch. Separate critics are
         #    evaluated again after their step. A shared trunk runs once, so its Q is the one before the step.
@@ -166,7 +166,7 @@ class Learner:
         mask_SA = mask if mask is None or augmented is None else torch.cat((mask, mask[: len(augmented)]))
         softmax = natural_softmax if c.natural_gradient else policy_of
         pi_SA, log_pi_SA = softmax(self.actor(shown, features[0]), mask_SA)
-        _require_finite(q_BA.sum(), "Q")
+        require_finite(q_BA.sum(), "Q")
         pi_BA = pi_SA.detach()[:states]
         terms = constraint_terms(c, q_BA, pi_BA, alpha, noise, mask=mask)
 
@@ -176,13 +176,13 @@ class Learner:
         clean_pi_loss, pi_loss = clean_and_whole(
             partial(loss_of_actor, c, alpha, terms), (pi_SA, log_pi_SA, entropy_S), known
         )
-        self._minimise(pi_loss, self.actor_optimizer, "actor_loss")
+        self.actor_optimizer.minimise(pi_loss, "actor_loss")
 
         # 4. Temperature: towards the target entropy, but not below its minimum; or with the range of the targets.
         entropy_B = entropy_S.detach()[:states]
         if c.alpha is None:
             alpha_loss = temperature_loss(self.log_alpha, entropy_B, self.target_entropy(step, mask))
-            self._minimise(alpha_loss, self.alpha_optimizer, "alpha_loss")
+            self.alpha_optimizer.minimise(alpha_loss, "alpha_loss")
             if c.min_alpha > 0:
                 self.log_alpha.detach().clamp_(min=math.log(c.min_alpha))
         if self.value_range is not None:
@@ -239,8 +239,7 @@ class Learner:
         for name in self._networks():
             out |= {f"{name}.{key}": value for key, value in getattr(self, name).state_dict().items()}
         for name in _OPTIMIZERS:
-            for index, values in getattr(self, name).state_dict()["state"].items():
-                out |= {f"{name}.{index}.{key}": value for key, value in values.items()}
+            out |= {f"{name}.{key}": value for key, value in getattr(self, name).moments().items()}
         return out
 
     def small_state(self) -> dict[str, Tensor]:
@@ -266,47 +265,12 @@ class Learner:
             twin = name.removeprefix("target_") if name.startswith("target_") else f"target_{name}"
             getattr(self, name).load_state_dict(_below(state, name) or _below(state, twin))
         for name in _OPTIMIZERS:
-            optimizer = getattr(self, name)
-            values: dict[int, dict[str, Tensor]] = {}
-            for key, value in _below(state, name).items():
-                index, _, field = key.partition(".")
-                values.setdefault(int(index), {})[field] = _laid_out_like(optimizer, int(index), value)
-            optimizer.load_state_dict({"state": values, "param_groups": optimizer.state_dict()["param_groups"]})
-
-    def _minimise(self, loss: Tensor, optimizer: torch.optim.Optimizer, name: str) -> None:
-        """One optimiser step. A loss that is not finite is refused before it reaches the weights."""
-        _require_finite(loss, name)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        if self.config.grad_clip > 0:
-            _clip(optimizer.param_groups[0]["params"], self.config.grad_clip)
-        optimizer.step()
+            getattr(self, name).load_moments(_below(state, name))
 
 
 def _logits(actor: Actor, critics: Critics, observation: Tensor) -> Tensor:
     """An actor's logits [B, A], from its own encoder or from the critics' encoder that it shares."""
     return actor(observation, critics.encoders[0](observation) if actor.encoder is None else observation)
-
-
-def _clip(parameters: list[Tensor], largest: float) -> None:
-    """`nn.utils.clip_grad_norm_` to the bit, but gradients below the limit are not rewritten."""
-    norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-    if norm.item() + 1e-6 >= largest:
-        nn.utils.clip_grads_with_norm_(parameters, largest, norm)
-
-
-def _require_finite(x: Tensor, name: str) -> None:
-    if not math.isfinite(x.item()):
-        raise TrainingDiverged(
-            f"{name} became {x.item()}, so the run stops here; its last checkpoint is kept. "
-            "Try a smaller learning_rate, a grad_clip, or rewards of ordinary size"
-        )
-
-
-def _laid_out_like(optimizer: torch.optim.Optimizer, index: int, value: Tensor) -> Tensor:
-    """Adam's moments in their parameter's memory order: the fused kernel reads both in one pass and does not check."""
-    parameter = optimizer.param_groups[0]["params"][index]
-    return value if value.dim() == 0 else torch.empty_like(parameter).copy_(value)
 
 
 def _below(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

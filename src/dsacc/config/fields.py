@@ -111,6 +111,12 @@ class Fields:
         0.0, "largest norm of the gradient of a network, or of the temperature; 0 is off", low=0.0
     )
 
+    weight_decay: float = o.candidate(
+        0.0,
+        "share of the weights of critics and encoders that decays per update, times learning_rate (AdamW); 0 is off",
+        low=0.0,
+    )
+
     critic_loss: Literal["mse", "huber"] = o.critics("mse", "loss of the critics")
     critics: Literal["average", "min"] = o.critics("average", "how the twin critics are combined into one Q")
     q_clip: float = o.experimental(

@@ -34,6 +34,12 @@ def check(s: Fields) -> None:
             f"augmented_states {s.augmented_states} is more than batch_size {s.batch_size}; "
             "at most the whole minibatch can be shown a second time"
         )
+    largest = max(s.learning_rate, s.actor_learning_rate or 0.0)
+    if s.weight_decay * largest >= 1:
+        raise ConfigError(
+            f"weight_decay {s.weight_decay:g} times the learning rate {largest:g} leaves nothing of the weights after "
+            f"one update; 0.1 is usual"
+        )
     check_schedules(s)
 
 

@@ -38,7 +38,7 @@ FREE = {
     "target_entropy_steps", "critic_entropy", "constraint", "multiplier_form", "perturbation", "noise_std",
     "noise_relative", "noise_scope", "fixed_lambda", "log_every", "checkpoint_every",
     "alpha_scale", "min_range", "gamma_final", "anneal_start", "anneal_end", "anneal_shape", "reset_every",
-    "reset_keep", "reset_until",
+    "reset_keep", "reset_until", "weight_decay",
 }  # fmt: skip
 
 
