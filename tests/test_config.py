@@ -45,6 +45,7 @@ from dsacc.errors import ConfigError
         ({"min_range": 0}, "min_range must be above 0"),
         ({"replay_size": 3, "n_step": 3}, "cannot hold n_step 3"),
         ({"replay_size": 8, "n_step": 3, "n_step_final": 9}, "replay_size 8 for 1 environment.s. cannot hold n_step 9"),
+        ({"layer_norm": True, "rescale_features": True}, "layer_norm takes the place of rescale_features; turn"),
         ({"weight_decay": -0.1}, "weight_decay must be at least 0"),
         ({"weight_decay": 3_000}, "weight_decay 3000 times the learning rate 0.0005 leaves nothing of the weights"),
         ({"n_step_final": 0}, "n_step_final must be at least 1"),

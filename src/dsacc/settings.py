@@ -35,6 +35,7 @@ class Settings(TypedDict, total=False):
     encoder: str
     shared_trunk: bool
     rescale_features: bool
+    layer_norm: bool
     picture_filter: Literal["none", "high-pass"]
     standardise_pictures: bool
     hidden: int

@@ -17,6 +17,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"n_step": 8, "n_step_final": 2, "gamma": 0.9, "gamma_final": 0.99, "anneal_end": 60},
     {"reset_every": 45, "reset_until": 100, "train_every": 2, "n_step_final": 2, "anneal_end": 30},
     {"weight_decay": 0.5},
+    {"layer_norm": True, "rescale_features": False, "reset_every": 45},
 ]
 
 

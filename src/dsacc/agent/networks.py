@@ -62,7 +62,12 @@ def _convolutions(kind: str, spec: ObservationSpec) -> Layers:
 
 
 class Encoder(nn.Module):
-    """Observations, scaled by `scaled`, to features [B, F]."""
+    """Observations, scaled by `scaled`, to features [B, F].
+
+    With `layer_norm` the whole output of the convolutions x is normalised, for each picture by itself:
+    gain (x - mean x) / std x + bias (Ba et al. 2016). One very bright spot then shrinks the others less than where
+    `rescale_features` divides by the largest value. In the mlp every hidden layer is normalised before its ReLU.
+    """
 
     def __init__(self, config: Config, spec: ObservationSpec) -> None:
         super().__init__()
@@ -70,11 +75,12 @@ class Encoder(nn.Module):
         self.kind = choose_encoder(config, spec)
         if self.kind == "mlp":
             widths = [spec.width] + [config.hidden] * config.hidden_layers
-            self.body = nn.Sequential(*_relu_layers(nn.Linear(a, b) for a, b in pairwise(widths)))
+            self.body = nn.Sequential(*_dense(widths, config.layer_norm))
         else:
             self.convolutions = nn.Sequential(*_relu_layers(_convolutions(self.kind, spec)))
             self.convolutions.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
             flat = self.convolutions(torch.zeros(1, *spec.shape)).numel()
+            self.norm = nn.LayerNorm(flat) if config.layer_norm else None
             self.body = nn.Sequential(nn.Linear(flat, config.hidden), nn.ReLU())
         self.features = config.hidden
         self.rescale = config.rescale_features
@@ -89,6 +95,8 @@ class Encoder(nn.Module):
             observation = self.convolutions(observation).permute(0, 2, 3, 1)  # memory order: flattening is free
             if self.rescale:
                 observation = rescaled(observation)
+            if self.norm is not None:
+                observation = self.norm(observation.flatten(1))
         return self.body(observation.flatten(1))
 
 
@@ -127,6 +135,15 @@ def make_encoder(config: Config, spec: ObservationSpec) -> Encoder | PartsEncode
     if build is not None:
         return OwnEncoder(config, spec, build)
     return (PartsEncoder if spec.kind == "dict" else Encoder)(config, spec)
+
+
+def _dense(widths: list[int], normalised: bool) -> Iterator[nn.Module]:
+    """Hidden layers of these widths, each with a ReLU."""
+    for before, after in pairwise(widths):
+        yield nn.Linear(before, after)
+        if normalised:
+            yield nn.LayerNorm(after)
+        yield nn.ReLU(inplace=True)
 
 
 def _relu_layers(layers: Iterable[nn.Module]) -> Iterator[nn.Module]:

@@ -85,6 +85,9 @@ class Fields:
     rescale_features: bool = o.networks(
         False, "scale the convolution output of each picture to [0, 1] by its smallest and largest value"
     )
+    layer_norm: bool = o.candidate(
+        False, "normalise the convolution output of each picture, or each hidden layer of the mlp, by mean and spread"
+    )
     picture_filter: Literal["none", "high-pass"] = o.networks(
         "none", "high-pass keeps edges at one contrast: light and fog are mostly removed before the network sees them"
     )
