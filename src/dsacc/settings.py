@@ -47,7 +47,10 @@ class Settings(TypedDict, total=False):
     natural_gradient: bool
     grad_clip: float
     weight_decay: float
-    critic_loss: Literal["mse", "huber"]
+    critic_loss: Literal["mse", "huber", "hl-gauss"]
+    value_bins: int
+    value_limit: float
+    value_sigma: float
     critics: Literal["average", "min"]
     q_clip: float
     target_tau: float

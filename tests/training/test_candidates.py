@@ -11,13 +11,13 @@ from dsacc import DSAC
 from dsacc.agent import Batch
 
 SMALL = {"hidden": 16, "batch_size": 8, "replay_size": 500, "random_steps": 20, "checkpoint_every": 60, "log_every": 50}
-CATCH = {**SMALL, "encoder": "small", "augment_shift": 2, "preset": "efficient"}
-SETTINGS: list[dict[str, Any]] = [
-    {"alpha_scale": "range", "natural_gradient": True},
-    {"n_step": 8, "n_step_final": 2, "gamma": 0.9, "gamma_final": 0.99, "anneal_end": 60},
-    {"reset_every": 13, "reset_until": 120, "train_every": 2, "n_step_final": 2, "anneal_end": 10},
-    {"weight_decay": 0.5},
-    {"layer_norm": True, "rescale_features": False, "reset_every": 45},
+CARTPOLE, CATCH = ("CartPole-v1", "classic"), ("dsacc/Catch-v0", "efficient")
+RUNS: list[tuple[tuple[str, str], dict[str, Any]]] = [
+    (CARTPOLE, {"alpha": 0.1, "alpha_scale": "range", "natural_gradient": True}),
+    (CARTPOLE, {"n_step": 8, "n_step_final": 2, "gamma": 0.9, "gamma_final": 0.99, "anneal_end": 60}),
+    (CARTPOLE, {"reset_every": 13, "reset_until": 120, "train_every": 2, "n_step_final": 2, "anneal_end": 10}),
+    (CARTPOLE, {"critic_loss": "hl-gauss", "weight_decay": 0.5}),
+    (CATCH, {"layer_norm": True, "rescale_features": False, "encoder": "small", "reset_every": 45}),
 ]
 
 
@@ -38,10 +38,11 @@ def state(model: DSAC) -> dict[str, torch.Tensor]:
     return model.get_parameters()
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: next(iter(s)))
-def test_a_run_that_is_stopped_and_continued_ends_with_the_same_weights_and_rows(settings, tmp_path):
+@pytest.mark.parametrize(("where", "settings"), RUNS, ids=["range", "annealing", "resets", "bins and decay", "norm"])
+def test_a_run_that_is_stopped_and_continued_ends_with_the_same_weights_and_rows(where, settings, tmp_path):
     def made() -> DSAC:
-        return DSAC("dsacc/Catch-v0", "mean", seed=1, **{**CATCH, **settings})
+        env, preset = where
+        return DSAC(env, "mean", preset, 1, **{**SMALL, **settings})
 
     whole: list[Any] = []
     parts: list[Any] = []

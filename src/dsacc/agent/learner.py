@@ -151,10 +151,10 @@ class Learner:
             target_B = bellman_target(return_B, gamma**batch.steps_B, batch.terminated_B, next_v_B)
             anchors = () if c.q_clip == 0 else chosen(self.target_critics(observation), batch.action_B)
         features = self.critics.features(shown)
-        q1_SA, q2_SA = self.critics.q_values(features)
-        clean_q_loss, q_loss = clean_and_whole(
-            partial(loss_of_critics, c), (q1_SA, q2_SA), (batch.action_B, target_B, *anchors)
-        )
+        outputs, bins = self.critics.outputs(features), self.critics.bins
+        q1_SA, q2_SA = self.critics.values(outputs)
+        loss = partial(loss_of_critics, c) if bins is None else bins.loss
+        clean_q_loss, q_loss = clean_and_whole(loss, outputs, (batch.action_B, target_B, *anchors))
         self.critic_optimizer.minimise(q_loss, "critic_loss")
 
         # 2. Constraint: targets from the critics, noise, and lambda solved on this minibatch. Separate critics are
@@ -198,6 +198,7 @@ class Learner:
             "entropy": entropy_B.mean(),
             "q_mean": (q_BA if mask is None else q_BA[mask]).mean(),
             "expected_error": error_B.abs().mean(),
+            **({} if bins is None else {"targets_outside": bins.outside(target_B)}),
             **report(terms, pi_BA),
         }
 
@@ -209,8 +210,8 @@ class Learner:
     def reset(self, generator: torch.Generator) -> None:
         """Shrink and perturb all networks (`dsacc.agent.resets`), with new weights from `generator`.
 
-        The target networks are treated alike and get the same new weights: what they average stays one network. (In BBF
-        they get others. There the average does not act.)
+        The target networks are treated alike. Unlike in BBF they get the same new weights: an average of networks with
+        different heads would say nothing, and it is the average that acts.
         """
         critics, actor = self._new_networks(generator)
         for online, target, fresh, optimizer in (

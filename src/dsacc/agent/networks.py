@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from dsacc.agent.encoders import OwnEncoder, find_encoder
+from dsacc.agent.heads import SMALL, BinHead, Bins, make_head
 from dsacc.agent.observation import ObservationSpec
 from dsacc.agent.parts import one_hot, split
 from dsacc.agent.scaling import rescaled, standardised
@@ -160,16 +161,25 @@ class Critics(nn.Module):
         encoders = [make_encoder(config, spec) for _ in range(1 if config.shared_trunk else 2)]
         self.width = encoders[0].features
         self.encoders = nn.ModuleList(encoders)
-        self.heads = nn.ModuleList(nn.Linear(self.width, actions) for _ in range(2))
+        self.heads = nn.ModuleList(make_head(config, self.width, actions) for _ in range(2))
+        self.bins = Bins(config) if config.critic_loss == "hl-gauss" else None
 
     def features(self, observation: Tensor) -> tuple[Tensor, Tensor]:
         """Features [B, F] per critic; the same tensor twice where the encoder is shared."""
         first = self.encoders[0](observation)
         return first, first if len(self.encoders) == 1 else self.encoders[1](observation)
 
+    def outputs(self, features: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """What the heads give: Q_1 and Q_2, [B, A] each, or logits of bins, [B, A, K] each."""
+        return self.heads[0](features[0]), self.heads[1](features[1])
+
+    def values(self, outputs: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """Q_1 and Q_2, [B, A] each, from what the heads give."""
+        return outputs if self.bins is None else (self.bins(outputs[0]), self.bins(outputs[1]))
+
     def q_values(self, features: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         """Q_1 and Q_2, [B, A] each."""
-        return self.heads[0](features[0]), self.heads[1](features[1])
+        return self.values(self.outputs(features))
 
     def forward(self, observation: Tensor) -> tuple[Tensor, Tensor]:
         return self.q_values(self.features(observation))
@@ -206,6 +216,8 @@ def initialise(network: nn.Module, generator: torch.Generator) -> None:
         if isinstance(module, (nn.Linear, nn.Conv2d)) and module not in own:
             nn.init.kaiming_normal_(module.weight, generator=generator)
             nn.init.zeros_(module.bias)  # type: ignore[arg-type]
+        if isinstance(module, BinHead):
+            module.weight.data.mul_(SMALL)
 
 
 @contextmanager

@@ -120,7 +120,14 @@ class Fields:
         low=0.0,
     )
 
-    critic_loss: Literal["mse", "huber"] = o.critics("mse", "loss of the critics")
+    critic_loss: Literal["mse", "huber", "hl-gauss"] = o.critics(
+        "mse", "loss of the critics; hl-gauss (not compared yet) has them predict the probabilities of bins of values"
+    )
+    value_bins: int = o.candidate(51, "bins of hl-gauss", low=2, high=10_001)
+    value_limit: float = o.candidate(
+        25.0, "the bins of hl-gauss reach from minus this to this, in units of Q; targets beyond are clipped", above=0.0
+    )
+    value_sigma: float = o.candidate(0.75, "width of hl-gauss's Gaussian (standard deviation), in bins", above=0.0)
     critics: Literal["average", "min"] = o.critics("average", "how the twin critics are combined into one Q")
     q_clip: float = o.experimental(
         0.0, "Q-clip of Zhou 2022: how far Q may move from its target network; 0 is off", low=0.0

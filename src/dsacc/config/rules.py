@@ -34,6 +34,8 @@ def check(s: Fields) -> None:
             f"augmented_states {s.augmented_states} is more than batch_size {s.batch_size}; "
             "at most the whole minibatch can be shown a second time"
         )
+    if s.critic_loss == "hl-gauss" and s.q_clip > 0:
+        raise ConfigError("q_clip is for critics that give one number; leave it at 0 with critic_loss hl-gauss")
     if s.layer_norm and s.rescale_features:
         raise ConfigError("layer_norm takes the place of rescale_features; turn rescale_features off")
     largest = max(s.learning_rate, s.actor_learning_rate or 0.0)

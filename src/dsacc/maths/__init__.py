@@ -1,5 +1,6 @@
 """The equations of the method as pure functions: tensors in, tensors out, one equation each. Noise is an argument."""
 
+from dsacc.maths.categorical import bin_centres, bin_edges, bin_loss, expected_bin, gaussian_bins
 from dsacc.maths.losses import (
     actor_loss,
     clipped_critic_loss,
@@ -34,6 +35,9 @@ __all__ = [
     "actor_loss",
     "allowed_mean",
     "bellman_target",
+    "bin_centres",
+    "bin_edges",
+    "bin_loss",
     "boltzmann",
     "clipped_critic_loss",
     "combine_critics",
@@ -41,9 +45,11 @@ __all__ = [
     "critic_loss",
     "entropy",
     "entropy_penalty",
+    "expected_bin",
     "expected_value",
     "expected_variance",
     "exponential_schedule",
+    "gaussian_bins",
     "joint_multipliers",
     "linear_schedule",
     "mean_constrained",
