@@ -134,3 +134,19 @@ def test_a_candidate_helps_by_the_rule_and_by_nothing_else(recipe):
     assert verdict(recipe, {"A": [0.5, 0.5], "B": [0.5, 0.5], "C": [-0.15, -0.06]}) == "no: C"
     assert verdict(recipe, good, below=(2, 1)) == "no: more tests below random"
     assert verdict(recipe, good, below=(1, 1)) == "**yes**"
+
+
+def test_a_run_counts_only_where_the_baselines_is_finished_too_and_the_best_comes_first(recipe, screen):
+    def entry(label: str, seed: int, area: float | None) -> Any:
+        run = next(r for r in load_plan(screen / "grid.toml").runs if (r.label, r.seed) == (label, seed))
+        result = None if area is None else recipe.Result(area, {"sampled": 0.0, "greedy": 0.0})
+        return recipe.Entry(run, "finished", "", result)
+
+    areas = {"efficient": (0.0, None), "warm": (0.1, 5.0), "later": (0.2, 0.3)}
+    entries = [entry(label, seed, area) for label, some in areas.items() for seed, area in enumerate(some)]
+    found = recipe.verdicts(entries, "efficient", "human")
+    assert [(v.label, [pair.seed for pair in v.pairs], v.helps) for v in found] == [
+        ("later", [0], "open (1 of 2)"),
+        ("warm", [0], "open (1 of 2)"),
+    ]
+    assert found[0].gain == pytest.approx(0.1 / (BEST - RANDOM))
