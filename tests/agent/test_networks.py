@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dsacc.agent.networks import Actor, Critics, Encoder, choose_encoder, initialise
+from dsacc.agent.networks import FIRST_GAIN, Actor, Critics, Encoder, choose_encoder, initialise
 from dsacc.agent.observation import ObservationSpec
 from dsacc.agent.scaling import rescaled, scaled, standardised
 from dsacc.config import make_config
@@ -82,7 +82,8 @@ def test_layer_norm_takes_mean_and_spread_out_of_each_pictures_convolution_outpu
     network(pictures)
     x = network.convolutions(pictures).permute(0, 2, 3, 1).flatten(1).detach().double()
     spread = (x.var(dim=1, correction=0, keepdim=True) + 1e-5).sqrt()
-    torch.testing.assert_close(seen[0], (x - x.mean(dim=1, keepdim=True)) / spread, rtol=1e-4, atol=1e-5)
+    wanted = FIRST_GAIN * (x - x.mean(dim=1, keepdim=True)) / spread
+    torch.testing.assert_close(seen[0], wanted, rtol=1e-4, atol=1e-5)
     assert network(pictures).allclose(torch.cat([network(p[None]) for p in pictures]), atol=1e-5)  # each by itself
 
 

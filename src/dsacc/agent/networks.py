@@ -20,6 +20,7 @@ from dsacc.agent.scaling import rescaled, standardised
 from dsacc.config import Config
 from dsacc.errors import ConfigError
 
+FIRST_GAIN = 0.15  # of a layer norm: Q begins about as large as with rescaled features, not six times as large
 Layers = list[nn.Module]
 # Convolutions by the name of the encoder: the fewest pixels per side that they need, and the layers for C channels.
 _CONVOLUTIONS: dict[str, list[tuple[int, Callable[[int], Layers]]]] = {
@@ -82,6 +83,8 @@ class Encoder(nn.Module):
             self.convolutions.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
             flat = self.convolutions(torch.zeros(1, *spec.shape)).numel()
             self.norm = nn.LayerNorm(flat) if config.layer_norm else None
+            if self.norm is not None:
+                nn.init.constant_(self.norm.weight, FIRST_GAIN)
             self.body = nn.Sequential(nn.Linear(flat, config.hidden), nn.ReLU())
         self.features = config.hidden
         self.rescale = config.rescale_features
