@@ -19,6 +19,8 @@ torch.set_num_threads(1)
 
 # Rooms, files and tests that start programs, browsers, clusters or emulators, or train for more than two seconds.
 SLOW = (
+    "tests/agent/test_heads.py",
+    "tests/benchmarks/test_recipe.py",
     "tests/cli/test_demo.py",
     "tests/cli/test_trust.py",
     "tests/envs/test_atari.py",
@@ -35,6 +37,7 @@ SLOW = (
     "tests/system/test_progress.py",
     "tests/test_document_blocks.py",
     "tests/test_examples.py",
+    "tests/training/test_candidates.py",
     "tests/training/test_determinism.py",
     "tests/views/report/test_browser.py",
     "tests/views/report/test_report.py",

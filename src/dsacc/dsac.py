@@ -216,7 +216,7 @@ class DSAC:
             replay = Replay(
                 c.replay_size,
                 self.observations.spec,
-                c.n_step,
+                c.most_steps,
                 stack=stack,
                 envs=c.envs,
                 compression=c.replay_compression,

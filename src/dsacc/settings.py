@@ -19,6 +19,14 @@ class Settings(TypedDict, total=False):
     batch_size: int
     n_step: int
     gamma: float
+    n_step_final: int | None
+    gamma_final: float | None
+    anneal_start: int
+    anneal_end: int
+    anneal_shape: Literal["exponential", "linear"]
+    reset_every: int
+    reset_keep: float
+    reset_until: int | None
     clip_rewards: bool
     lost_life_ends: bool
     augment_shift: int
@@ -27,6 +35,7 @@ class Settings(TypedDict, total=False):
     encoder: str
     shared_trunk: bool
     rescale_features: bool
+    layer_norm: bool
     picture_filter: Literal["none", "high-pass"]
     standardise_pictures: bool
     hidden: int
@@ -37,13 +46,19 @@ class Settings(TypedDict, total=False):
     actor_adam_eps: float | None
     natural_gradient: bool
     grad_clip: float
-    critic_loss: Literal["mse", "huber"]
+    weight_decay: float
+    critic_loss: Literal["mse", "huber", "hl-gauss"]
+    value_bins: int
+    value_limit: float
+    value_sigma: float
     critics: Literal["average", "min"]
     q_clip: float
     target_tau: float
     target_every: int
     average_policy: bool
     alpha: float | None
+    alpha_scale: Literal["fixed", "range"]
+    min_range: float
     initial_alpha: float
     alpha_learning_rate: float | None
     min_alpha: float

@@ -190,7 +190,12 @@ def loaded(model: Learner, state: State) -> Learner:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"constraint": "mean"}, {"shared_trunk": True, "average_policy": True, "target_tau": 0.25}, {"alpha": 0.1}],
+    [
+        {"constraint": "mean"},
+        {"shared_trunk": True, "average_policy": True, "target_tau": 0.25},
+        {"alpha": 0.1},
+        {"alpha": 0.1, "alpha_scale": "range", "constraint": "variance"},
+    ],
     ids=str,
 )
 def test_a_saved_state_continues_bit_for_bit_in_a_learner_that_began_otherwise(settings):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dsacc.agent.networks import Actor, Critics, Encoder, choose_encoder, initialise
+from dsacc.agent.networks import FIRST_GAIN, Actor, Critics, Encoder, choose_encoder, initialise
 from dsacc.agent.observation import ObservationSpec
 from dsacc.agent.scaling import rescaled, scaled, standardised
 from dsacc.config import make_config
@@ -72,6 +72,33 @@ def test_rescaled_features_do_not_see_a_change_of_contrast():
     assert x.amin((1, 2, 3)).tolist() == [0] * 5
     assert x.amax((1, 2, 3)).tolist() == pytest.approx([1] * 5, rel=1e-4)
     assert rescaled(torch.zeros(1, 2, 2, 1)).isfinite().all()
+
+
+def test_layer_norm_takes_mean_and_spread_out_of_each_pictures_convolution_output():
+    network = Encoder(make_config(encoder="compact", layer_norm=True), PICTURE)
+    initialise(network, torch.Generator().manual_seed(0))
+    pictures, seen = torch.rand(3, 4, 84, 84, generator=torch.Generator().manual_seed(1)), []
+    network.body.register_forward_pre_hook(lambda module, given: seen.append(given[0].detach().double()))
+    network(pictures)
+    x = network.convolutions(pictures).permute(0, 2, 3, 1).flatten(1).detach().double()
+    spread = (x.var(dim=1, correction=0, keepdim=True) + 1e-5).sqrt()
+    wanted = FIRST_GAIN * (x - x.mean(dim=1, keepdim=True)) / spread
+    torch.testing.assert_close(seen[0], wanted, rtol=1e-4, atol=1e-5)
+    assert network(pictures).allclose(torch.cat([network(p[None]) for p in pictures]), atol=1e-5)  # each by itself
+
+
+def test_layer_norm_of_vectors_comes_before_each_relu():
+    spec = ObservationSpec("vector", (5,))
+    network = Encoder(make_config(hidden=6, hidden_layers=2, layer_norm=True), spec)
+    initialise(network, torch.Generator().manual_seed(0))
+    x = wanted = torch.randn(4, 5, generator=torch.Generator().manual_seed(1))
+    for name in ("0", "3"):
+        weights = network.state_dict()
+        wanted = wanted @ weights[f"body.{name}.weight"].T + weights[f"body.{name}.bias"]
+        wanted = wanted - wanted.mean(dim=1, keepdim=True)
+        wanted = (wanted / (wanted.square().mean(dim=1, keepdim=True) + 1e-5).sqrt()).clamp(min=0)
+    torch.testing.assert_close(network(x), wanted, rtol=1e-4, atol=1e-5)
+    assert len(Encoder(make_config(hidden=6), spec).body) == 4
 
 
 @pytest.mark.parametrize("kind", ["compact", "nature", "small", "mlp"])

@@ -37,6 +37,14 @@ def here(tmp_path, monkeypatch):
         ("train CartPole-v1 --noise-std much", "'much' is not a number"),
         ("train CartPole-v1 --noise-std nan", "noise_std must be a finite number"),
         ("train CartPole-v1 --batch-size 0", "batch_size must be at least 1"),
+        (
+            "train CartPole-v1 --alpha-scale range",
+            "alpha_scale range multiplies alpha, and a tuned temperature has none",
+        ),
+        (
+            "train dsacc/Catch-v0 --layer-norm",
+            "layer_norm takes the place of rescale_features; turn rescale_features off",
+        ),
         ("train CartPole-v1 --no-such-option", "unrecognized arguments: --no-such-option; see `dsacc train --help`"),
         ("train CartPole-v1 --gama=0.9", "--gama=0.9 (did you mean --gamma?); see `dsacc train --help`"),
         ("train MyGrid-v0", "there is no environment 'MyGrid-v0'; name one of your own as MODULE:Id-v0"),
@@ -53,6 +61,11 @@ def here(tmp_path, monkeypatch):
 )
 def test_a_mistake_is_one_line_exit_code_2_and_nothing_written(arguments, message, tmp_path, monkeypatch, capsys):
     assert_refused(arguments, message, tmp_path, monkeypatch, capsys)
+
+
+def test_what_only_the_preset_for_pictures_allows_is_allowed_for_pictures(here, capsys):
+    assert main(["train", "dsacc/Catch-v0", "--alpha-scale", "range", "--replay-size", "500", "--dry-run"]) == 0
+    assert said(capsys)[0].startswith("new run in runs/dsacc-Catch-v0-dsac-m-s0-")
 
 
 OWN = """

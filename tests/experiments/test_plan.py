@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from dsacc.cli import main
-from dsacc.config import AGENTS
+from dsacc.config import AGENTS, make_config
 from dsacc.dsac import DSAC
 from dsacc.errors import ConfigError, RunError
 from dsacc.experiments.grids import Overrides, builtin_names, load_plan
@@ -31,7 +31,7 @@ def plan_of(text: str, tmp_path, **overrides) -> Plan:
 
 def test_the_built_in_grids_are_what_they_say():
     first = ["demo", "hardening-atari", "hardening-catch", "lowdata", "paper", "paper-100k"]
-    assert builtin_names() == [*first, "readings", "readings-catch", "smoke"]
+    assert builtin_names() == [*first, "readings", "readings-catch", "recipe-screen", "smoke"]
     paper, small = load_plan("paper"), load_plan("paper-100k")
     assert (len(paper.runs), {r.steps for r in paper.runs}, {r.seed for r in paper.runs}) == (
         81,
@@ -56,6 +56,26 @@ def test_lowdata_runs_its_control_after_the_games_of_the_others():
         "Breakout",
         "MsPacman",
     ]
+
+
+def test_the_screen_of_recipes_goes_seed_by_seed_and_each_candidate_changes_something():
+    plan = load_plan("recipe-screen")
+    labels = list(dict.fromkeys(run.label for run in plan.runs))
+    games = ("Breakout", "MsPacman", "Seaquest")
+    assert [(r.seed, r.label, r.env) for r in plan.runs] == [(s, n, g) for s in (0, 1) for n in labels for g in games]
+    assert labels[0] == "efficient"
+    assert plan.runs[0].config == make_config("efficient", env="Breakout", constraint="mean")
+    assert (plan.notes, {r.steps for r in plan.runs}, plan.tests.episodes) == ((), {30_000}, 10)
+
+
+def test_the_order_of_a_grid_is_by_variants_or_by_seeds(tmp_path):
+    variants = '[[variants]]\n[[variants]]\nlabel = "quiet"\nsettings = { noise_std = 0.5 }\n'
+    by_variant, by_seed = (plan_of(order + GRID + variants, tmp_path) for order in ("", 'order = "seeds"'))
+    assert [r.seed for r in by_variant.runs] == [0, 1] * 4
+    assert [r.seed for r in by_seed.runs] == [0] * 4 + [1] * 4
+    assert [r.title for r in by_seed.runs] == ["dsac", "dsac-m", "dsac, quiet", "dsac-m, quiet"] * 2
+    with pytest.raises(ConfigError, match="order must be one of variants, seeds, not 'games'"):
+        plan_of('order = "games"' + GRID, tmp_path)
 
 
 def test_the_command_names_every_built_in_grid(capsys, monkeypatch):

@@ -15,8 +15,9 @@ from typing import Any, get_type_hints
 from helpers.documents import ROOT
 
 from dsacc.cli import build_parser
-from dsacc.config import AGENTS, Config, make_config
+from dsacc.config import AGENTS, Config, default_preset, make_config
 from dsacc.envs import make_env
+from dsacc.envs.spaces import shows_pictures
 from dsacc.experiments.grids import Overrides, load_plan
 from dsacc.shifts import as_level, find_kind, names
 
@@ -80,8 +81,10 @@ def _look_up(args: Any) -> None:
     if args.command == "train":
         given = {f.name: getattr(args, f.name) for f in fields(Config) if f.name in vars(args)}
         given = {k: v for k, v in given.items() if isinstance(v, bool | int | float | str | None)}
-        make_config(args.preset or "classic", **(given | {"constraint": AGENTS[args.agent]}))
-        make_env(args.env).close()
+        env = make_env(args.env)
+        preset = args.preset or default_preset(shows_pictures(env.observation_space))
+        make_config(preset, **(given | {"constraint": AGENTS[args.agent]}))
+        env.close()
     if args.command == "experiment":
         load_plan(args.grid, Overrides(args.envs, args.agents, args.seeds, args.steps, args.preset))
     if args.command == "preview":

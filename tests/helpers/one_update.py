@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from scipy.optimize import brentq, minimize
 from scipy.special import logsumexp, softmax
+from scipy.stats import norm
 from torch import Tensor
 
 NETWORKS = {"critic_optimizer": "critics.", "actor_optimizer": "actor.", "alpha_optimizer": "log_alpha"}
@@ -77,7 +78,7 @@ def one_update(
     out.gradients |= _gradients(w, "critic_optimizer", errors.mean(), config.grad_clip)
 
     moved = w if config.shared_trunk else {name: value.double() for name, value in after.items()}
-    q = _combined(config, _q(moved, "critics", clean)).detach()
+    q = _combined(config, _q(config, moved, "critics", clean)).detach()
     logits = _logits(w, "actor", "critics", shown).masked_fill(~allowed[of], -1e9)
     actors = softmax(logits.detach().numpy()[:size], axis=1)
     terms = _terms(config, q.numpy(), actors, alpha, noise.numpy(), allowed.numpy())
@@ -120,8 +121,18 @@ def _mlp(w: State, prefix: str, x: Tensor) -> Tensor:
     return x
 
 
-def _q(w: State, critics: str, x: Tensor) -> list[Tensor]:
-    """Q of both critics, [B, A] each. The second has an encoder of its own unless the trunk is shared."""
+def _q(config: Any, w: State, critics: str, x: Tensor) -> list[Tensor]:
+    """Q of both critics, [B, A] each."""
+    said = _heads(w, critics, x)
+    if config.critic_loss != "hl-gauss":
+        return said
+    bins = [torch.softmax(one.reshape(len(x), -1, config.value_bins), dim=2) for one in said]
+    width = 2 * config.value_limit / config.value_bins
+    return [(one * (width * (torch.arange(config.value_bins) + 0.5) - config.value_limit)).sum(dim=2) for one in bins]
+
+
+def _heads(w: State, critics: str, x: Tensor) -> list[Tensor]:
+    """What both critics say. The second has an encoder of its own unless the trunk is shared."""
     own = f"{critics}.encoders.1.body.0.weight" in w
     features = [_mlp(w, f"{critics}.encoders.{k if own else 0}", x) for k in (0, 1)]
     return [features[k] @ w[f"{critics}.heads.{k}.weight"].T + w[f"{critics}.heads.{k}.bias"] for k in (0, 1)]
@@ -159,9 +170,9 @@ def _critic_errors(config: Any, w: State, batch: Any, alpha: float, shown: Tenso
         logits = logits.masked_fill(~batch.next_mask_BA, -1e9)
     log_pi = torch.log_softmax(logits, dim=1).detach()
     bonus = config.critic_entropy * alpha
-    values = (log_pi.exp() * (_combined(config, _q(w, "target_critics", following)).detach() - bonus * log_pi)).sum(
-        dim=1
-    )
+    values = (
+        log_pi.exp() * (_combined(config, _q(config, w, "target_critics", following)).detach() - bonus * log_pi)
+    ).sum(dim=1)
     wanted = []
     for rewards, steps, terminated, value in zip(
         batch.rewards_BN.tolist(), batch.steps_B.tolist(), batch.terminated_B.tolist(), values.tolist(), strict=True
@@ -170,8 +181,17 @@ def _critic_errors(config: Any, w: State, batch: Any, alpha: float, shown: Tenso
         wanted.append(gained + (0.0 if terminated else config.gamma**steps * value))
     y = torch.tensor(wanted, dtype=torch.float64)
     pictures, total = torch.arange(len(shown)), torch.zeros(len(shown), dtype=torch.float64)
-    anchors = _q(w, "target_critics", batch.observation.double())
-    for q, anchor in zip(_q(w, "critics", shown), anchors, strict=True):
+    if config.critic_loss == "hl-gauss":
+        width = 2 * config.value_limit / config.value_bins
+        edges = np.linspace(-config.value_limit, config.value_limit, config.value_bins + 1)
+        mass = norm(y.clamp(edges[0], edges[-1]).numpy()[:, None], config.value_sigma * width).cdf(edges)
+        goal = torch.from_numpy(np.diff(mass) / (mass[:, -1:] - mass[:, :1]))[of]
+        for said in _heads(w, "critics", shown):
+            logits = said.reshape(len(shown), -1, config.value_bins)[pictures, batch.action_B[of]]
+            total = total - (goal * torch.log_softmax(logits, dim=1)).sum(dim=1)
+        return total
+    anchors = _q(config, w, "target_critics", batch.observation.double())
+    for q, anchor in zip(_q(config, w, "critics", shown), anchors, strict=True):
         chosen, near = q[pictures, batch.action_B[of]], anchor[of, batch.action_B[of]].detach()
         error = _error(config, chosen - y[of])
         if config.q_clip > 0:

@@ -49,6 +49,8 @@ CASES = {
         {"shared_trunk": True, "encoder": "compact", "rescale_features": True, "average_policy": True},
         "uint8",
     ),
+    "layer norm": (pixels(4, 84, 84), "compact", {"encoder": "compact", "layer_norm": True}, "uint8"),
+    "layer norm, mlp": (spaces.Box(-1, 1, (6,), np.float32), "mlp", {"layer_norm": True}, "float32"),
     "standardised": (pixels(4, 84, 84), "nature", {"standardise_pictures": True}, "uint8"),
     "averaged policy, own trunk": (pixels(36, 36, 3), "nature", {"average_policy": True}, "uint8"),
     "grey": (pixels(36, 36), "nature", {}, "uint8"),

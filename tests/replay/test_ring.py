@@ -60,6 +60,23 @@ def test_every_sample_is_a_transition_that_happened(ends, n, capacity):
         assert t.entropy_B[i] == pytest.approx(x / 10)
 
 
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(ENDS, st.integers(1, 5), st.integers(0, 4), st.integers(10, 40))
+def test_a_minibatch_of_fewer_steps_is_that_of_a_memory_made_for_them(ends, n, more, capacity):
+    large, small = fill(capacity, n + more, ends)[0], fill(capacity, n, ends)[0]
+    assert small.can_sample() or not large.can_sample()
+    if large.can_sample():
+        one, other = (r.sample(64, np.random.default_rng(0), n) for r in (large, small))
+        for name, part in one.parts().items():
+            np.testing.assert_array_equal(part, other.parts()[name], err_msg=name)
+
+
+def test_more_steps_than_the_memory_was_made_for_are_refused():
+    replay, _ = fill(40, 3, ["goes on"] * 20)
+    with pytest.raises(ValueError, match="made for transitions of up to 3 steps, not 4"):
+        replay.sample(8, np.random.default_rng(0), 4)
+
+
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(ENDS, st.integers(1, 4))
 def test_every_complete_transition_that_is_still_stored_can_be_drawn(ends, n):

@@ -5,16 +5,20 @@ import math
 from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dsacc.agent.batch import Batch
 from dsacc.agent.constraints import constraint_terms, exact, noise_shape, report
 from dsacc.agent.losses import chosen, clean_and_whole, loss_of_actor, loss_of_critics
 from dsacc.agent.networks import Actor, Critics, initialise, seeded
 from dsacc.agent.observation import ObservationSpec
+from dsacc.agent.optimiser import Adam, matrices, require_finite
+from dsacc.agent.resets import shrink_and_perturb
 from dsacc.agent.scaling import scaled
+from dsacc.agent.schedule import gamma_at
+from dsacc.agent.temperature import ValueRange
 from dsacc.config import Config
-from dsacc.errors import ConfigError, TrainingDiverged
+from dsacc.errors import ConfigError
 from dsacc.maths import (
     Mask,
     bellman_target,
@@ -48,12 +52,7 @@ class Learner:
             )
         self.config, self.spec, self.actions, self.device = config, spec, actions, torch.device(device)
         self.scaled = partial(scaled, centred=config.picture_filter != "none", spec=spec)
-        with seeded(config, generator):
-            self.critics = Critics(config, spec, actions)
-            self.actor = Actor(config, spec, actions, self.critics.width)
-        for network in (self.critics, self.actor):
-            initialise(network, generator)
-            network.to(self.device)
+        self.critics, self.actor = self._new_networks(generator)
         self.target_critics = copy.deepcopy(self.critics).requires_grad_(False)
         self.target_actor = copy.deepcopy(self.actor).requires_grad_(False) if config.average_policy else None
         self._online_parameters: list[Tensor] = list(self.critics.parameters())
@@ -64,15 +63,26 @@ class Learner:
         start = config.initial_alpha if config.alpha is None else config.alpha
         self.log_alpha = torch.tensor(math.log(start) if start > 0 else -math.inf, device=self.device)
         self.log_alpha.requires_grad_(config.alpha is None)
-        self.critic_optimizer = self._adam(list(self.critics.parameters()), None, None)
-        self.actor_optimizer = self._adam(
-            list(self.actor.parameters()), config.actor_learning_rate, config.actor_adam_eps
-        )
-        self.alpha_optimizer = self._adam([self.log_alpha], config.alpha_learning_rate, config.actor_adam_eps)
+        self.value_range = ValueRange(config, self.device) if config.alpha_scale == "range" else None
+        if self.value_range is not None:
+            self.log_alpha.add_(math.log(config.min_range))
+        rates = (config.learning_rate, config.actor_learning_rate, config.alpha_learning_rate)
+        critics, actor, alpha = (rate or config.learning_rate for rate in rates)
+        eps, clip, decay = config.adam_eps, config.grad_clip, config.weight_decay
+        own = config.actor_adam_eps or eps
+        self.critic_optimizer = Adam(self.critics.parameters(), critics, eps, clip, decay, matrices(self.critics))
+        # Not the actor's head: its logits have to reach Q / alpha, and pulling them back would be a second temperature.
+        self.actor_optimizer = Adam(self.actor.parameters(), actor, own, clip, decay, matrices(self.actor.encoder))
+        self.alpha_optimizer = Adam([self.log_alpha], alpha, own, clip)
 
-    def _adam(self, parameters: list[Tensor], rate: float | None, eps: float | None) -> torch.optim.Adam:
-        c, fused = self.config, self.device.type != "mps"
-        return torch.optim.Adam(parameters, lr=rate or c.learning_rate, eps=eps or c.adam_eps, fused=fused)
+    def _new_networks(self, generator: torch.Generator) -> tuple[Critics, Actor]:
+        with seeded(self.config, generator):
+            critics = Critics(self.config, self.spec, self.actions)
+            actor = Actor(self.config, self.spec, self.actions, critics.width)
+        for network in (critics, actor):
+            initialise(network, generator)
+            network.to(self.device)
+        return critics, actor
 
     @property
     def alpha(self) -> Tensor:
@@ -112,7 +122,7 @@ class Learner:
     def update(
         self, batch: Batch[Tensor], noise: Tensor, step: int, augmented: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """One update from `batch`; `step` is the agent step, for the entropy schedule. Returns what to log.
+        """One update from `batch`; `step` is the agent step, for schedules. Returns what to log.
 
         `augmented` [M, ...] are the first M observations of the minibatch, changed. The online networks see all
         S = B + M states in one pass and learn from all of them (`dsacc.maths.with_augmented`). Targets, the actor's Q,
@@ -121,6 +131,7 @@ class Learner:
         Where the batch has masks, every policy below is 0 for actions that its state does not allow.
         """
         c, alpha, states, mask = self.config, self.alpha, len(batch.action_B), batch.mask_BA
+        gamma = gamma_at(c, step)
         shown = self.scaled(batch.observation if augmented is None else torch.cat((batch.observation, augmented)))
         observation, next_observation = shown[:states], self.scaled(batch.next_observation)
 
@@ -136,15 +147,15 @@ class Learner:
             next_pi_BA, next_log_pi_BA = policy_of(next_logits_BA, batch.next_mask_BA)
             next_q_BA = combine_critics(next_q1_BA, next_q2_BA, c.critics)
             next_v_B = soft_value(next_pi_BA, next_log_pi_BA, next_q_BA, alpha, c.critic_entropy)
-            return_B = n_step_return(batch.rewards_BN, c.gamma)
-            target_B = bellman_target(return_B, c.gamma**batch.steps_B, batch.terminated_B, next_v_B)
+            return_B = n_step_return(batch.rewards_BN, gamma)
+            target_B = bellman_target(return_B, gamma**batch.steps_B, batch.terminated_B, next_v_B)
             anchors = () if c.q_clip == 0 else chosen(self.target_critics(observation), batch.action_B)
         features = self.critics.features(shown)
-        q1_SA, q2_SA = self.critics.q_values(features)
-        clean_q_loss, q_loss = clean_and_whole(
-            partial(loss_of_critics, c), (q1_SA, q2_SA), (batch.action_B, target_B, *anchors)
-        )
-        self._minimise(q_loss, self.critic_optimizer, "critic_loss")
+        outputs, bins = self.critics.outputs(features), self.critics.bins
+        q1_SA, q2_SA = self.critics.values(outputs)
+        loss = partial(loss_of_critics, c) if bins is None else bins.loss
+        clean_q_loss, q_loss = clean_and_whole(loss, outputs, (batch.action_B, target_B, *anchors))
+        self.critic_optimizer.minimise(q_loss, "critic_loss")
 
         # 2. Constraint: targets from the critics, noise, and lambda solved on this minibatch. Separate critics are
         #    evaluated again after their step. A shared trunk runs once, so its Q is the one before the step.
@@ -155,7 +166,7 @@ class Learner:
         mask_SA = mask if mask is None or augmented is None else torch.cat((mask, mask[: len(augmented)]))
         softmax = natural_softmax if c.natural_gradient else policy_of
         pi_SA, log_pi_SA = softmax(self.actor(shown, features[0]), mask_SA)
-        _require_finite(q_BA.sum(), "Q")
+        require_finite(q_BA.sum(), "Q")
         pi_BA = pi_SA.detach()[:states]
         terms = constraint_terms(c, q_BA, pi_BA, alpha, noise, mask=mask)
 
@@ -165,15 +176,17 @@ class Learner:
         clean_pi_loss, pi_loss = clean_and_whole(
             partial(loss_of_actor, c, alpha, terms), (pi_SA, log_pi_SA, entropy_S), known
         )
-        self._minimise(pi_loss, self.actor_optimizer, "actor_loss")
+        self.actor_optimizer.minimise(pi_loss, "actor_loss")
 
-        # 4. Temperature: towards the target entropy, but not below its minimum.
+        # 4. Temperature: towards the target entropy, but not below its minimum; or with the range of the targets.
         entropy_B = entropy_S.detach()[:states]
         if c.alpha is None:
             alpha_loss = temperature_loss(self.log_alpha, entropy_B, self.target_entropy(step, mask))
-            self._minimise(alpha_loss, self.alpha_optimizer, "alpha_loss")
+            self.alpha_optimizer.minimise(alpha_loss, "alpha_loss")
             if c.min_alpha > 0:
                 self.log_alpha.detach().clamp_(min=math.log(c.min_alpha))
+        if self.value_range is not None:
+            self.log_alpha.copy_(self.value_range.follow(target_B).log())
 
         q64_BA = exact(q_BA)
         surrogate_BA = boltzmann(q64_BA, exact(alpha).clamp(min=1e-30), None if mask is None else mask.cpu())
@@ -185,6 +198,7 @@ class Learner:
             "entropy": entropy_B.mean(),
             "q_mean": (q_BA if mask is None else q_BA[mask]).mean(),
             "expected_error": error_B.abs().mean(),
+            **({} if bins is None else {"targets_outside": bins.outside(target_B)}),
             **report(terms, pi_BA),
         }
 
@@ -192,6 +206,22 @@ class Learner:
     def update_targets(self) -> None:
         """5. Target critics, and the averaged actor: Polyak, theta' <- tau theta + (1 - tau) theta'."""
         torch._foreach_lerp_(self._target_parameters, self._online_parameters, self.config.target_tau)
+
+    def reset(self, generator: torch.Generator) -> None:
+        """Shrink and perturb all networks (`dsacc.agent.resets`), with new weights from `generator`.
+
+        The target networks are treated alike. Unlike in BBF they get the same new weights: an average of networks with
+        different heads would say nothing, and it is the average that acts.
+        """
+        critics, actor = self._new_networks(generator)
+        for online, target, fresh, optimizer in (
+            (self.critics, self.target_critics, critics, self.critic_optimizer),
+            (self.actor, self.target_actor, actor, self.actor_optimizer),
+        ):
+            for parameter in shrink_and_perturb(online, fresh, self.config.reset_keep):
+                optimizer.state.pop(parameter, None)
+            if target is not None:
+                shrink_and_perturb(target, fresh, self.config.reset_keep)
 
     # --- saving ---
 
@@ -206,12 +236,11 @@ class Learner:
 
     def state(self) -> dict[str, Tensor]:
         """Everything learned, by name: networks, temperature, optimisers."""
-        out = {"log_alpha": self.log_alpha.detach()}
+        out = self._temperature()
         for name in self._networks():
             out |= {f"{name}.{key}": value for key, value in getattr(self, name).state_dict().items()}
         for name in _OPTIMIZERS:
-            for index, values in getattr(self, name).state_dict()["state"].items():
-                out |= {f"{name}.{index}.{key}": value for key, value in values.items()}
+            out |= {f"{name}.{key}": value for key, value in getattr(self, name).moments().items()}
         return out
 
     def small_state(self) -> dict[str, Tensor]:
@@ -219,7 +248,11 @@ class Learner:
         prefix = "" if self.target_actor is None else "target_"
         networks = tuple(f"{prefix}{name}." for name in ("actor", "critics"))
         kept = {name: value.half() for name, value in self.state().items() if name.startswith(networks)}
-        return {"log_alpha": self.log_alpha.detach(), **kept}
+        return {**self._temperature(), **kept}
+
+    def _temperature(self) -> dict[str, Tensor]:
+        ranged = {} if self.value_range is None else {"value_range": self.value_range.average}
+        return {"log_alpha": self.log_alpha.detach(), **ranged}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         """The inverse of `state`. Names and shapes must match; a KeyError or RuntimeError names one that does not.
@@ -227,52 +260,18 @@ class Learner:
         From a `small_state`, online and target networks begin alike, and the optimisers anew.
         """
         with torch.no_grad():
-            self.log_alpha.copy_(state["log_alpha"])
+            for name, value in self._temperature().items():
+                value.copy_(state[name])
         for name in self._networks():
             twin = name.removeprefix("target_") if name.startswith("target_") else f"target_{name}"
             getattr(self, name).load_state_dict(_below(state, name) or _below(state, twin))
         for name in _OPTIMIZERS:
-            optimizer = getattr(self, name)
-            values: dict[int, dict[str, Tensor]] = {}
-            for key, value in _below(state, name).items():
-                index, _, field = key.partition(".")
-                values.setdefault(int(index), {})[field] = _laid_out_like(optimizer, int(index), value)
-            optimizer.load_state_dict({"state": values, "param_groups": optimizer.state_dict()["param_groups"]})
-
-    def _minimise(self, loss: Tensor, optimizer: torch.optim.Optimizer, name: str) -> None:
-        """One optimiser step. A loss that is not finite is refused before it reaches the weights."""
-        _require_finite(loss, name)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        if self.config.grad_clip > 0:
-            _clip(optimizer.param_groups[0]["params"], self.config.grad_clip)
-        optimizer.step()
+            getattr(self, name).load_moments(_below(state, name))
 
 
 def _logits(actor: Actor, critics: Critics, observation: Tensor) -> Tensor:
     """An actor's logits [B, A], from its own encoder or from the critics' encoder that it shares."""
     return actor(observation, critics.encoders[0](observation) if actor.encoder is None else observation)
-
-
-def _clip(parameters: list[Tensor], largest: float) -> None:
-    """`nn.utils.clip_grad_norm_` to the bit, but gradients below the limit are not rewritten."""
-    norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-    if norm.item() + 1e-6 >= largest:
-        nn.utils.clip_grads_with_norm_(parameters, largest, norm)
-
-
-def _require_finite(x: Tensor, name: str) -> None:
-    if not math.isfinite(x.item()):
-        raise TrainingDiverged(
-            f"{name} became {x.item()}, so the run stops here; its last checkpoint is kept. "
-            "Try a smaller learning_rate, a grad_clip, or rewards of ordinary size"
-        )
-
-
-def _laid_out_like(optimizer: torch.optim.Optimizer, index: int, value: Tensor) -> Tensor:
-    """Adam's moments in their parameter's memory order: the fused kernel reads both in one pass and does not check."""
-    parameter = optimizer.param_groups[0]["params"][index]
-    return value if value.dim() == 0 else torch.empty_like(parameter).copy_(value)
 
 
 def _below(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

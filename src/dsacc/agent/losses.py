@@ -15,6 +15,7 @@ from dsacc.maths import (
     surrogate_divergence,
     with_augmented,
 )
+from dsacc.maths.losses import CriticLoss
 
 
 def clean_and_whole(
@@ -39,11 +40,12 @@ def loss_of_critics(
 ) -> Tensor:
     """Both critics' losses, added. `anchors` are the target critics' Q(s, a), which only `q_clip` needs."""
     predictions = chosen((q1_BA, q2_BA), action_B)
+    kind: CriticLoss = "huber" if config.critic_loss == "huber" else "mse"  # bins have a loss of their own
     if config.q_clip == 0:
-        losses = [critic_loss(p_B, target_B, config.critic_loss) for p_B in predictions]
+        losses = [critic_loss(p_B, target_B, kind) for p_B in predictions]
     else:
         losses = [
-            clipped_critic_loss(p_B, target_B, a_B, config.q_clip, config.critic_loss)
+            clipped_critic_loss(p_B, target_B, a_B, config.q_clip, kind)
             for p_B, a_B in zip(predictions, anchors, strict=True)
         ]
     return losses[0] + losses[1]

@@ -13,12 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from dsacc.agent.encoders import OwnEncoder, find_encoder
+from dsacc.agent.heads import SMALL, BinHead, Bins, make_head
 from dsacc.agent.observation import ObservationSpec
 from dsacc.agent.parts import one_hot, split
 from dsacc.agent.scaling import rescaled, standardised
 from dsacc.config import Config
 from dsacc.errors import ConfigError
 
+FIRST_GAIN = 0.15  # of a layer norm: Q begins about as large as with rescaled features, not six times as large
 Layers = list[nn.Module]
 # Convolutions by the name of the encoder: the fewest pixels per side that they need, and the layers for C channels.
 _CONVOLUTIONS: dict[str, list[tuple[int, Callable[[int], Layers]]]] = {
@@ -62,7 +64,12 @@ def _convolutions(kind: str, spec: ObservationSpec) -> Layers:
 
 
 class Encoder(nn.Module):
-    """Observations, scaled by `scaled`, to features [B, F]."""
+    """Observations, scaled by `scaled`, to features [B, F].
+
+    With `layer_norm` the whole output of the convolutions x is normalised, for each picture by itself:
+    gain (x - mean x) / std x + bias (Ba et al. 2016). One very bright spot then shrinks the others less than where
+    `rescale_features` divides by the largest value. In the mlp every hidden layer is normalised before its ReLU.
+    """
 
     def __init__(self, config: Config, spec: ObservationSpec) -> None:
         super().__init__()
@@ -70,11 +77,14 @@ class Encoder(nn.Module):
         self.kind = choose_encoder(config, spec)
         if self.kind == "mlp":
             widths = [spec.width] + [config.hidden] * config.hidden_layers
-            self.body = nn.Sequential(*_relu_layers(nn.Linear(a, b) for a, b in pairwise(widths)))
+            self.body = nn.Sequential(*_dense(widths, config.layer_norm))
         else:
             self.convolutions = nn.Sequential(*_relu_layers(_convolutions(self.kind, spec)))
             self.convolutions.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
             flat = self.convolutions(torch.zeros(1, *spec.shape)).numel()
+            self.norm = nn.LayerNorm(flat) if config.layer_norm else None
+            if self.norm is not None:
+                nn.init.constant_(self.norm.weight, FIRST_GAIN)
             self.body = nn.Sequential(nn.Linear(flat, config.hidden), nn.ReLU())
         self.features = config.hidden
         self.rescale = config.rescale_features
@@ -89,6 +99,8 @@ class Encoder(nn.Module):
             observation = self.convolutions(observation).permute(0, 2, 3, 1)  # memory order: flattening is free
             if self.rescale:
                 observation = rescaled(observation)
+            if self.norm is not None:
+                observation = self.norm(observation.flatten(1))
         return self.body(observation.flatten(1))
 
 
@@ -129,6 +141,15 @@ def make_encoder(config: Config, spec: ObservationSpec) -> Encoder | PartsEncode
     return (PartsEncoder if spec.kind == "dict" else Encoder)(config, spec)
 
 
+def _dense(widths: list[int], normalised: bool) -> Iterator[nn.Module]:
+    """Hidden layers of these widths, each with a ReLU."""
+    for before, after in pairwise(widths):
+        yield nn.Linear(before, after)
+        if normalised:
+            yield nn.LayerNorm(after)
+        yield nn.ReLU(inplace=True)
+
+
 def _relu_layers(layers: Iterable[nn.Module]) -> Iterator[nn.Module]:
     for layer in layers:
         yield layer
@@ -143,16 +164,25 @@ class Critics(nn.Module):
         encoders = [make_encoder(config, spec) for _ in range(1 if config.shared_trunk else 2)]
         self.width = encoders[0].features
         self.encoders = nn.ModuleList(encoders)
-        self.heads = nn.ModuleList(nn.Linear(self.width, actions) for _ in range(2))
+        self.heads = nn.ModuleList(make_head(config, self.width, actions) for _ in range(2))
+        self.bins = Bins(config) if config.critic_loss == "hl-gauss" else None
 
     def features(self, observation: Tensor) -> tuple[Tensor, Tensor]:
         """Features [B, F] per critic; the same tensor twice where the encoder is shared."""
         first = self.encoders[0](observation)
         return first, first if len(self.encoders) == 1 else self.encoders[1](observation)
 
+    def outputs(self, features: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """What the heads give: Q_1 and Q_2, [B, A] each, or logits of bins, [B, A, K] each."""
+        return self.heads[0](features[0]), self.heads[1](features[1])
+
+    def values(self, outputs: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """Q_1 and Q_2, [B, A] each, from what the heads give."""
+        return outputs if self.bins is None else (self.bins(outputs[0]), self.bins(outputs[1]))
+
     def q_values(self, features: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         """Q_1 and Q_2, [B, A] each."""
-        return self.heads[0](features[0]), self.heads[1](features[1])
+        return self.values(self.outputs(features))
 
     def forward(self, observation: Tensor) -> tuple[Tensor, Tensor]:
         return self.q_values(self.features(observation))
@@ -189,6 +219,8 @@ def initialise(network: nn.Module, generator: torch.Generator) -> None:
         if isinstance(module, (nn.Linear, nn.Conv2d)) and module not in own:
             nn.init.kaiming_normal_(module.weight, generator=generator)
             nn.init.zeros_(module.bias)  # type: ignore[arg-type]
+        if isinstance(module, BinHead):
+            module.weight.data.mul_(SMALL)
 
 
 @contextmanager

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from dsacc.cli.common import Commands, at_least_one, say, whole
-from dsacc.config import AGENTS, GROUPS, PRESETS, Config, choices, field_type, make_config
+from dsacc.config import AGENTS, GROUPS, PRESETS, Config, choices, default_preset, field_type, make_config
+from dsacc.errors import ConfigError
 from dsacc.system.text import readable
 from dsacc.system.types import POLICIES
 
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
     at_least_one(args, "steps", "threads", "evaluate_every", "evaluate_episodes")
     given = {f.name: getattr(args, f.name) for f in fields(Config) if getattr(args, f.name, MISSING) is not MISSING}
     given.pop("env")
-    config = make_config(args.preset or "classic", env=args.env, **given)  # reports mistakes before anything slow
+    config = _checked(args.preset, env=args.env, **given)
 
     from dsacc.dsac import DSAC
     from dsacc.envs.spaces import shows_pictures
@@ -117,6 +118,19 @@ def run(args: argparse.Namespace) -> None:
     if ":" in config.encoder:
         own += f" --import {config.encoder.partition(':')[0]}"
     say(f"next: dsacc evaluate {out}{own}")
+
+
+def _checked(preset: str | None, **settings: Any) -> Config:
+    """The settings, to report mistakes before anything slow. The default preset depends on what the environment shows,
+    which is not known yet, so what one of them allows may be right."""
+    presets = [preset] if preset else [default_preset(pictures=False), default_preset(pictures=True)]
+    refused: list[ConfigError] = []
+    for name in presets:
+        try:
+            return make_config(name, **settings)
+        except ConfigError as error:
+            refused.append(error)
+    raise refused[0]
 
 
 def _tests(args: argparse.Namespace, out: Path, picture: bool) -> dict[int, Any]:

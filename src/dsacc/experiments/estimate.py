@@ -37,6 +37,8 @@ FREE = {
     "target_every", "alpha", "initial_alpha", "min_alpha", "target_entropy_ratio", "target_entropy_final",
     "target_entropy_steps", "critic_entropy", "constraint", "multiplier_form", "perturbation", "noise_std",
     "noise_relative", "noise_scope", "fixed_lambda", "log_every", "checkpoint_every",
+    "alpha_scale", "min_range", "gamma_final", "anneal_start", "anneal_end", "anneal_shape", "reset_every",
+    "reset_keep", "reset_until", "weight_decay",
 }  # fmt: skip
 
 
@@ -81,12 +83,12 @@ def measure(run: Run) -> Pace:
     from dsacc.dsac import DSAC
 
     config, envs = run.config, run.config.envs
-    warm = max(2 * config.n_step * envs, 64)  # random steps, enough to sample minibatches from
-    settings = {**run.settings, "random_steps": warm, "replay_size": max(4_096, (config.n_step + 1) * envs)}
+    warm = max(2 * config.most_steps * envs, 64)  # random steps, enough to sample minibatches from
+    settings = {**run.settings, "random_steps": warm, "replay_size": max(4_096, (config.most_steps + 1) * envs)}
     model = DSAC(run.source or run.env, AGENTS[run.agent], run.preset, run.seed, **settings)
     trainer = model.prepare(1)
     began = time.perf_counter()
-    while trainer.step < warm + config.n_step * envs + envs:
+    while trainer.step < warm + config.most_steps * envs + envs:
         trainer.collect(envs)
     random = (time.perf_counter() - began) / trainer.step
     step = _seconds(lambda: trainer.collect(envs)) / envs

@@ -6,6 +6,7 @@ agents = ["dsac", "dsac-m"]
 seeds = 3                       # 0, 1, 2; or a list
 steps = 100_000
 preset = "efficient"            # default: efficient for pictures, else classic
+order = "seeds"                 # default: variants, one after the other; seeds: everything with the first seed first
 [settings]                      # fields of dsacc.config.Config, for all runs
 n_step = 5
 [[variants]]                    # each variant repeats the grid with other settings; an empty one changes nothing
@@ -39,7 +40,8 @@ from dsacc.system.plain import MAX_GRID, NotPlain, parse_toml
 from dsacc.system.text import listed
 from dsacc.system.types import MODES, POLICIES
 
-KEYS = ("envs", "agents", "seeds", "steps", "preset", "settings", "variants", "harden", "tests")
+KEYS = ("envs", "agents", "seeds", "steps", "preset", "order", "settings", "variants", "harden", "tests")
+ORDERS = ("variants", "seeds")
 VARIANT_KEYS = ("label", "agents", "settings")
 TEST_KEYS = tuple(f.name for f in fields(Tests))
 _MAY_BE_NONE = {f.name for f in fields(Config) if field_type(f)[1]}  # written "none": TOML has no null
@@ -102,6 +104,9 @@ class _Reader(Checks):
         preset = content.get("preset")
         if preset is not None and preset not in PRESETS:
             raise self.wrong("preset", f"must be one of {', '.join(PRESETS)}, not {preset!r}")
+        order = content.get("order", ORDERS[0])
+        if order not in ORDERS:
+            raise self.wrong("order", f"must be one of {', '.join(ORDERS)}, not {order!r}")
         settings = self._settings(content, "settings")
         tests = self._tests(content.get("tests", {}))
         games = [self._facts(env, tests) for env in envs]
@@ -124,7 +129,10 @@ class _Reader(Checks):
             raise ConfigError(f"{self.where} has no runs, because no variant is for {', '.join(agents)}")
         if stages and not any(run.harden for run in runs.values()):
             notes.append(f"no run is hardened, because harden is not for {listed(agents)}")
-        return Plan(name, tuple(runs.values()), tests, tuple(notes))
+        ordered, seeds = list(runs.values()), self._seeds()
+        if order == "seeds":
+            ordered.sort(key=lambda run: seeds.index(run.seed))  # stable: within a seed the order stays
+        return Plan(name, tuple(ordered), tests, tuple(notes))
 
     # --- parts ---
 

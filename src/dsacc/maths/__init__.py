@@ -1,5 +1,6 @@
 """The equations of the method as pure functions: tensors in, tensors out, one equation each. Noise is an argument."""
 
+from dsacc.maths.categorical import bin_centres, bin_edges, bin_loss, expected_bin, gaussian_bins
 from dsacc.maths.losses import (
     actor_loss,
     clipped_critic_loss,
@@ -17,6 +18,7 @@ from dsacc.maths.newton import Solution
 from dsacc.maths.policies import (
     boltzmann,
     entropy,
+    exponential_schedule,
     linear_schedule,
     mean_constrained,
     natural_softmax,
@@ -24,7 +26,7 @@ from dsacc.maths.policies import (
     target_entropy,
     variance_constrained,
 )
-from dsacc.maths.values import bellman_target, combine_critics, n_step_return, soft_value
+from dsacc.maths.values import bellman_target, combine_critics, n_step_return, soft_value, value_range
 
 __all__ = [
     "Mask",
@@ -33,6 +35,9 @@ __all__ = [
     "actor_loss",
     "allowed_mean",
     "bellman_target",
+    "bin_centres",
+    "bin_edges",
+    "bin_loss",
     "boltzmann",
     "clipped_critic_loss",
     "combine_critics",
@@ -40,8 +45,11 @@ __all__ = [
     "critic_loss",
     "entropy",
     "entropy_penalty",
+    "expected_bin",
     "expected_value",
     "expected_variance",
+    "exponential_schedule",
+    "gaussian_bins",
     "joint_multipliers",
     "linear_schedule",
     "mean_constrained",
@@ -56,6 +64,7 @@ __all__ = [
     "surrogate_divergence",
     "target_entropy",
     "temperature_loss",
+    "value_range",
     "variance_constrained",
     "variance_multiplier",
     "with_augmented",

@@ -4,6 +4,8 @@ Also the actor's softmax, and the same with its natural gradient. `mask` says wh
 (`dsacc.maths.masks`); without one all are.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -98,3 +100,9 @@ def target_entropy(actions: Number, ratio: float) -> float:
 def linear_schedule(start: float, end: float, fraction: float) -> float:
     """start + (end - start) * fraction for `fraction` from 0 to 1; constant outside that range."""
     return start + (end - start) * min(max(fraction, 0.0), 1.0)
+
+
+def exponential_schedule(start: float, end: float, fraction: float) -> float:
+    """start^(1-x) end^x for x = `fraction` from 0 to 1, by equal factors; constant outside that range. Both above 0."""
+    x: float = min(max(fraction, 0.0), 1.0)
+    return math.exp((1 - x) * math.log(start) + x * math.log(end))

@@ -28,6 +28,15 @@ def soft_value(pi_BA: Tensor, log_pi_BA: Tensor, q_BA: Tensor, alpha: Number, en
     return (pi_BA * (q_BA - entropy_weight * alpha * log_pi_BA)).sum(dim=-1)
 
 
+def value_range(target_B: Tensor) -> Tensor:
+    """P95(y) - P5(y): the range of the targets y of a minibatch, without a twentieth on either side. [B] -> scalar.
+
+    Percentiles between two states are interpolated linearly.
+    """
+    ends: Tensor = torch.quantile(target_B, target_B.new_tensor((0.05, 0.95)))
+    return ends[1] - ends[0]
+
+
 def n_step_return(rewards_BN: Tensor, gamma: float) -> Tensor:
     """sum_k gamma^k r_k over the columns; rewards after an episode's end are zero. [B, N] -> [B].
 

@@ -158,10 +158,17 @@ class Replay:
             )
         return back
 
-    def sample(self, batch: int, rng: np.random.Generator) -> Batch[Array]:
-        """A uniform minibatch of transitions whose stack, and whose n steps or rest of the episode, are stored."""
-        base_B, age_B = self._draw(batch, rng)
-        slots_BN = base_B[:, None] + (age_B[:, None] + np.arange(self.n_step)) % self.ring
+    def sample(self, batch: int, rng: np.random.Generator, n_step: int | None = None) -> Batch[Array]:
+        """A uniform minibatch of transitions whose stack, and whose n steps or rest of the episode, are stored.
+
+        `n_step` may be any number up to the one the memory was made for, which it is by default. The minibatch is that
+        of a memory made for it.
+        """
+        n = self.n_step if n_step is None else n_step
+        if n > self.n_step:
+            raise ValueError(f"this memory was made for transitions of up to {self.n_step} steps, not {n}")
+        base_B, age_B = self._draw(batch, rng, n)
+        slots_BN = base_B[:, None] + (age_B[:, None] + np.arange(n)) % self.ring
         ends_BN = self.after[slots_BN] != _GOES_ON
         runs_BN = np.ones_like(ends_BN)
         runs_BN[:, 1:] = ~np.logical_or.accumulate(ends_BN[:, :-1], axis=1)
@@ -201,7 +208,7 @@ class Replay:
             return np.moveaxis(self.store.take_stacks(slots), -1, 1)
         return np.moveaxis(self.store.take(slots), -1, 2).reshape(len(age), *self.spec.shape)
 
-    def _draw(self, batch: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    def _draw(self, batch: int, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
         """Rings (by their first slot) and ages to start from, drawn again until each can be rebuilt."""
         stored_E = self._stored_E()
         ends_E = np.cumsum(stored_E)
@@ -213,27 +220,29 @@ class Replay:
             draw = rng.integers(0, ends_E[-1], len(missing))
             env = np.searchsorted(ends_E, draw, side="right")
             age = self.written_E[env] - ends_E[env] + draw
-            good = self._complete(env, age)
+            good = self._complete(env, age, n)
             if not good.any() and not self.can_sample():
                 raise ValueError("no transition is complete yet; ask can_sample first")
             base_B[missing[good]], age_B[missing[good]] = env[good] * self.ring, age[good]
             missing = missing[~good]
         return base_B, age_B
 
-    def _complete(self, env: Array, age: Array) -> Array:
-        """Whether slots (by ring, and the count at which they were written) start a transition that can be rebuilt."""
+    def _complete(self, env: Array, age: Array, n: int) -> Array:
+        """Whether slots (by ring, and the count at which they were written) start a transition of n steps that can be
+        rebuilt."""
         written = self.written_E[env]
         slot = env * self.ring + age % self.ring
         past = age - self.back[slot] >= written - self.ring
-        ahead = age[:, None] + np.arange(self.n_step)
+        ahead = age[:, None] + np.arange(n)
         after = self.after[(env * self.ring)[:, None] + ahead % self.ring]
         ends = ((after != _GOES_ON) & (ahead < written[:, None])).any(axis=1)
-        complete: Array = (self.after[slot] != _LAST_LOOK) & past & (ends | (age + self.n_step < written))
+        complete: Array = (self.after[slot] != _LAST_LOOK) & past & (ends | (age + n < written))
         return complete
 
     def can_sample(self) -> bool:
-        """Whether at least one transition is complete. Once true it stays true."""
+        """Whether at least one transition of any n up to `n_step` is complete: one that is complete for the largest is
+        complete for all. Once true it stays true."""
         stored_E = self._stored_E()
         env = np.repeat(np.arange(self.envs), stored_E)
         age = np.concatenate([np.arange(w - s, w) for w, s in zip(self.written_E, stored_E, strict=True)])
-        return bool(self._complete(env, age).any())
+        return bool(self._complete(env, age, self.n_step).any())

@@ -13,6 +13,7 @@ from dsacc.agent import Batch, Learner
 from dsacc.agent.augment import shifted
 from dsacc.agent.constraints import with_current_keys
 from dsacc.agent.parts import with_pictures
+from dsacc.agent.schedule import n_step_at, reset_is_due
 from dsacc.config import Config
 from dsacc.envs import Observations, checked
 from dsacc.envs.masks import MaskReader, stacked_masks
@@ -21,7 +22,7 @@ from dsacc.errors import ConfigError, EnvError
 from dsacc.replay import Replay
 from dsacc.shifts import Augmenter
 from dsacc.system.types import Array
-from dsacc.training.streams import GENERATORS, Streams, random_actions, sample_actions
+from dsacc.training.streams import GENERATORS, Streams, random_actions, reset_weights, sample_actions
 
 Row = dict[str, Any]
 
@@ -103,6 +104,7 @@ class Trainer:
         while self.step < until:
             before, self.ended = self.step, []
             self.collect(min(len(self.envs), until - self.step))
+            self._reset_networks(before)
             for step in range(before + 1, self.step + 1):  # updates per step do not depend on how many are collected
                 if step % c.train_every == 0 and self.ready():
                     for _ in range(c.updates):
@@ -111,6 +113,12 @@ class Trainer:
                     self.learner.update_targets()
             due = self.step // c.log_every > before // c.log_every or self.step == until
             yield self.row() if due else None
+
+    def _reset_networks(self, before: int) -> None:
+        """Where a reset is due at one of the steps since `before`, before anything is learned at them."""
+        for step in range(before + 1, self.step + 1):
+            if reset_is_due(self.config, step):
+                self.learner.reset(reset_weights(self.config.seed, step))
 
     def collect(self, count: int) -> None:
         """One agent step in each of the first `count` environments, stored."""
@@ -172,7 +180,8 @@ class Trainer:
 
     def learn(self) -> None:
         """One update from a uniform minibatch."""
-        sampled = self.replay.sample(self.config.batch_size, self.streams.batches)
+        n = n_step_at(self.config, self.step)
+        sampled = self.replay.sample(self.config.batch_size, self.streams.batches, n)
         if self.config.augment_shift and self.observations.spec.has_pictures:
             sampled = self._moved(sampled)
         augmented = self._augmented(sampled.observation)

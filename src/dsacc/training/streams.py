@@ -36,6 +36,13 @@ class Streams:
         )
 
 
+def reset_weights(seed: int, step: int) -> torch.Generator:
+    """Where the new weights of a reset come from: the run's seed and the agent step alone, so that a run that continues
+    draws what it would have drawn."""
+    drawn = np.random.SeedSequence((seed, step)).generate_state(1, np.uint64)[0]
+    return torch.Generator().manual_seed(int(drawn) >> 1)
+
+
 def sample_actions(logits: Array, rng: np.random.Generator, mask: Array | None = None) -> Array:
     """Draws from softmax(logits), among the actions that `mask` allows, by the Gumbel-max trick. [..., A] -> [...]."""
     return best_actions(logits - np.log(-np.log(rng.random(logits.shape))), mask)

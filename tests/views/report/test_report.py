@@ -268,6 +268,15 @@ def test_runs_with_other_settings_are_told_apart_without_a_plan(tmp_path):
     assert read_study(tmp_path / "x" / "runs").agents == ["dsac-m, noise_std 2.0", "dsac-m, noise_std 1.0"]
 
 
+def test_a_run_from_before_a_setting_was_there_counts_as_one_with_its_default(tmp_path):
+    plan = synthetic_study(tmp_path / "x", seeds=2, points=5, agents=("dsac-m",))
+    path = tmp_path / "x" / "runs" / plan.names[0] / "config.json"
+    content = json.loads(path.read_text())
+    assert content["config"].pop("alpha_scale") == "fixed"
+    path.write_text(json.dumps(sealed({k: v for k, v in content.items() if k != "sha256"})))
+    assert read_study(tmp_path / "x" / "runs").agents == ["dsac-m"]
+
+
 def test_the_clock_of_a_continued_run_is_added_up(tmp_path):
     plan = synthetic_study(tmp_path, seeds=1, points=5)
     path = tmp_path / "runs" / plan.names[0] / "timing.jsonl"

@@ -15,6 +15,7 @@ from dsacc.analysis.names import in_agent_order, split_name, with_label
 from dsacc.analysis.references import game_name
 from dsacc.analysis.rows import Row, final_rows, is_whole
 from dsacc.analysis.variants import Contender, made_with, told_apart
+from dsacc.config import Config
 from dsacc.envs.record import is_record
 from dsacc.errors import Damaged, RunError, Unchecked
 from dsacc.experiments.status import Standing, read_standings
@@ -24,6 +25,8 @@ from dsacc.system.text import printable
 from dsacc.views.report.logs import read_logs, total_seconds
 
 VIDEOS = (".mp4", ".webm", ".gif")
+
+_DEFAULTS = {f.name: f.default for f in dataclasses.fields(Config)}  # of settings that came after a run
 
 
 @dataclass(frozen=True)
@@ -225,7 +228,7 @@ def _told_apart(runs: list[RunData]) -> list[RunData]:
 
     def tested(run: RunData) -> Contender:
         steps = None if run.hardened else run.steps  # of a student, these are updates, which are in its recipe
-        settings = made_with(run.config, run.environment, steps) if run.config else {}
+        settings = made_with({**_DEFAULTS, **run.config}, run.environment, steps) if run.config else {}
         return Contender(run.agent, run.game, settings, run.hardened)
 
     titles = told_apart([tested(run) for run in runs])

@@ -1,0 +1,46 @@
+"""What changes in the course of a run: how many steps a return has, its discount, and when networks are reset.
+
+All of it follows from the settings and the agent step. So there is no state to save, and a run that continues goes on
+where it was.
+"""
+
+from dsacc.config import Config
+from dsacc.maths import exponential_schedule, linear_schedule
+
+
+def cycle_start(config: Config, step: int) -> int:
+    """The agent step at which annealing began last: the end of the random steps, or the newest reset."""
+    if not config.reset_every:
+        return config.random_steps
+    last = step if config.reset_until is None else min(step, config.reset_until)
+    return max(config.random_steps, last // config.reset_every * config.reset_every)
+
+
+def reset_is_due(config: Config, step: int) -> bool:
+    """Whether the networks are reset at this agent step, before its updates."""
+    return bool(config.reset_every) and step > config.random_steps and cycle_start(config, step) == step
+
+
+def annealed_share(config: Config, step: int) -> float:
+    """How much of the way from start to end is done, 0 to 1."""
+    since = step - cycle_start(config, step)
+    return min(max((since - config.anneal_start) / (config.anneal_end - config.anneal_start), 0.0), 1.0)
+
+
+def n_step_at(config: Config, step: int) -> int:
+    """n at this agent step, a whole number: round(n_step^(1-x) n_step_final^x), or the straight line between them."""
+    if config.n_step_final is None:
+        return config.n_step
+    shape = linear_schedule if config.anneal_shape == "linear" else exponential_schedule
+    return round(shape(config.n_step, config.n_step_final, annealed_share(config, step)))
+
+
+def gamma_at(config: Config, step: int) -> float:
+    """gamma at this agent step. Exponentially it is the horizon 1 / (1 - gamma) that changes by equal factors:
+    1 - gamma = (1 - gamma_0)^(1-x) (1 - gamma_1)^x."""
+    if config.gamma_final is None:
+        return config.gamma
+    share = annealed_share(config, step)
+    if config.anneal_shape == "linear":
+        return linear_schedule(config.gamma, config.gamma_final, share)
+    return 1 - exponential_schedule(1 - config.gamma, 1 - config.gamma_final, share)
