@@ -21,7 +21,7 @@ from dsacc.system.text import nearest
 ConstraintSetting = Literal["mean", "variance", "both"]
 AGENTS: dict[str, ConstraintSetting | None] = {"dsac": None, "dsac-m": "mean", "dsac-v": "variance", "dsac-mv": "both"}
 
-ENCODERS = ("auto", "nature", "compact", "small", "mlp")
+ENCODERS = ("auto", "nature", "compact", "small", "cells", "mlp")
 OWN_ENCODERS: set[str] = set()  # names that `dsacc.agent.register_encoder` has added
 _IN_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_][\w-]*")
 
@@ -104,7 +104,8 @@ class Config:
     encoder: str = _networks(
         "auto",
         "nature (32-64-64 convolutions), compact (16-32, half the filters, for any observation), small (two 5x5 "
-        "convolutions), mlp, auto: chosen by the observation, or your own as MODULE:name",
+        "convolutions), cells (16-16, for games drawn in cells of 4x4 pixels, as MinAtar's), mlp, auto: chosen by the "
+        "observation, or your own as MODULE:name",
     )
     shared_trunk: bool = _networks(False, "one encoder for actor and critics, trained by the critics")
     rescale_features: bool = _networks(
@@ -322,6 +323,25 @@ PRESETS: dict[str, dict[str, Any]] = {
         "target_entropy_ratio": 0.89,
         "critic_entropy": 1.0,
         "log_every": 2_000,
+    },
+    # The same for MinAtar's small pictures and short runs. docs/minatar.md says what differs, and why.
+    "paper-minatar": {
+        "random_steps": 2_000,
+        "replay_size": 100_000,
+        "train_every": 4,
+        "n_step": 1,
+        "clip_rewards": True,
+        "lost_life_ends": True,
+        "encoder": "cells",
+        "hidden": 128,
+        "learning_rate": 1e-3,
+        "adam_eps": 1e-4,
+        "target_tau": 1.0,
+        "target_every": 800,
+        "initial_alpha": 0.1,
+        "target_entropy_ratio": 0.89,
+        "critic_entropy": 1.0,
+        "log_every": 1_000,
     },
     # Pixels from little data: one shared encoder, several-step returns, critics without the entropy bonus, and a small
     # fixed temperature: the policy becomes certain by itself as the values of actions move apart.
