@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.14; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Also MinAtar, by a line of its own: it asks for plotting packages that nothing here uses.
 EXTRAS := atari,box2d,ray,slurm,tensorboard,video,sb3,onnx,dev
 # One test process per core, with one thread each, and one more, because some tests wait for others' programs.
 JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
@@ -61,6 +62,7 @@ $(VENV)/.dev: $(VENV)/.core pyproject.toml constraints.txt
 $(VENV)/.all: $(VENV)/.core pyproject.toml constraints.txt
 	@echo "installing the extras: $(EXTRAS)"
 	$(PIP_INSTALL) --editable ".[$(EXTRAS)]"
+	$(PIP_INSTALL) --no-deps MinAtar
 	@touch $@
 
 setup: $(VENV)/.all

@@ -75,6 +75,7 @@ FIRST = ("tests/views/report/", "tests/test_document_blocks.py", "tests/test_exa
 EXTRAS = {
     "ale_py": ("atari", r"ale[-_]py|there is no Atari game"),
     "Box2D": ("box2d", r"Box2D is not installed"),
+    "minatar": ("minatar", r"MinAtar's games are not installed"),
     "imageio_ffmpeg": ("video", r"imageio_ffmpeg"),
     "onnx": ("onnx", r"named 'onnx"),
     "ray": ("ray", r"named 'ray'"),

@@ -170,6 +170,8 @@ RUNS_CODE = {
     "run_path": set(),
     "run_module": set(),
     "find_spec": {"system/imports.py", "views/watch/film.py"},
+    "exec_module": {"system/imports.py"},
+    "load_alone": {"envs/minatar.py"},
 }
 
 

@@ -6,6 +6,7 @@ import re
 import typing
 
 import pytest
+from helpers.documents import ROOT
 
 from dsacc import DSAC
 from dsacc.cli import main
@@ -29,7 +30,7 @@ from dsacc.errors import ConfigError
         ({"seed": -1}, "seed must be at least 0"),
         ({"min_alpha": 2.0}, "initial_alpha 1.0 is below min_alpha 2.0"),
         ({"noise_sdt": 1}, "unknown setting 'noise_sdt'; did you mean 'noise_std'"),
-        ({"preset": "fast"}, "unknown preset 'fast'; choose classic, paper, efficient"),
+        ({"preset": "fast"}, "unknown preset 'fast'; choose classic, paper, paper-minatar, efficient"),
         ({"alpha": 0, "constraint": "mean"}, "alpha 0 has no surrogate policy"),
         (
             {"natural_gradient": True, "surrogate_kl": 1},
@@ -86,6 +87,19 @@ def test_the_paper_preset_is_the_papers_setting():
     assert (c.hidden, c.n_step, c.shared_trunk, c.critics, c.initial_alpha) == (512, 1, False, "average", 1.0)
     assert (c.target_entropy_ratio, c.critic_entropy, c.clip_rewards, c.critic_loss) == (0.89, 1.0, True, "mse")
     assert (c.noise_std, c.perturbation, c.multiplier_form, c.noise_scope) == (1.0, "target", "tempered", "state")
+
+
+def test_the_page_about_minatar_names_every_setting_in_which_its_preset_is_not_the_papers():
+    page = (
+        (ROOT / "docs" / "minatar.md").read_text(encoding="utf-8").partition("## The preset")[2].partition("\n## ")[0]
+    )
+    rows = dict(re.findall(r"^\| `(\w+)` \| `?[\w,.-]+`? \| `?([\w,.-]+)", page, re.MULTILINE))
+    paper, here = make_config("paper", encoder="nature"), make_config("paper-minatar")
+    differing = {f.name for f in dataclasses.fields(Config) if getattr(paper, f.name) != getattr(here, f.name)}
+    assert rows.keys() == differing
+    for name, said in rows.items():
+        value = getattr(here, name)
+        assert said == value if isinstance(value, str) else float(said.replace(",", "")) == value, name
 
 
 def test_settings_are_laid_over_the_preset():

@@ -52,6 +52,7 @@ NEEDS = {  # packages of extras, without which a document's readers could not do
     "evaluation.md": ("ale_py", "stable_baselines3"),
     "experiments.md": ("ale_py",),
     "from-sb3.md": ("stable_baselines3", "tensorboardX"),
+    "minatar.md": ("minatar",),
     "shifts.md": ("ale_py",),
     "watching.md": ("ale_py", "imageio_ffmpeg"),
 }

@@ -17,6 +17,14 @@ __all__ = ["DSAC", "Shift", "evaluate", "harden", "make_env"]
 
 if "dsacc/Catch-v0" not in gymnasium.registry:
     gymnasium.register("dsacc/Catch-v0", entry_point="dsacc.envs.catch:Catch", max_episode_steps=10_000)
+for _name in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"):  # of the extra minatar
+    if f"minatar/{_name}" not in gymnasium.registry:
+        gymnasium.register(
+            f"minatar/{_name}",
+            entry_point="dsacc.envs.minatar:MinAtar",
+            kwargs={"game": "space_invaders" if _name == "SpaceInvaders" else _name.lower()},
+            max_episode_steps=10_000,  # MinAtar has no limit; Freeway ends by itself after 2,500
+        )
 
 _HOMES = {
     "DSAC": "dsacc.dsac",

@@ -54,6 +54,13 @@ def test_nature_cnn_is_the_published_one():
     assert shapes == [(32, 4, 8, 8), (64, 32, 4, 4), (64, 64, 3, 3), (512, 3136)]
 
 
+def test_cells_is_minatars_network_behind_a_layer_that_reads_cells():
+    network = Encoder(make_config("paper-minatar"), ObservationSpec("image", (3, 40, 40)))
+    shapes = [tuple(p.shape) for p in network.parameters() if p.dim() > 1]
+    assert shapes == [(16, 3, 4, 4), (16, 16, 3, 3), (128, 16 * 8 * 8)]
+    assert network.convolutions[0].stride == (4, 4)
+
+
 def test_compact_is_the_first_published_dqn():
     network = Encoder(make_config("efficient"), PICTURE)
     shapes = [tuple(p.shape) for p in network.parameters() if p.dim() > 1]

@@ -162,7 +162,7 @@ def test_help_explains_every_option_with_its_default(capsys):
         main(["train", "--help"])
     text = " ".join(capsys.readouterr().out.split())
     assert "standard deviation of that noise, in units of Q (default: 1)" in text
-    assert "agent steps between target updates (default: 1; paper: 8000)" in text
+    assert "agent steps between target updates (default: 1; paper: 8000, paper-minatar: 800)" in text
 
 
 def test_the_formats_of_evaluate_are_those_that_render_knows_and_json():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 from safetensors.numpy import load, save
 
-from dsacc import make_env
+from dsacc import Shift, make_env
 from dsacc.envs.catch import Catch
 from dsacc.envs.saving import load_env, save_env, why_not
 from dsacc.errors import EnvError, RunError
@@ -69,6 +69,11 @@ KINDS = {
     "sticky Pong": lambda: make_env("Pong", sticky=0.25, max_frames=400),
     "Catch": lambda: make_env("dsacc/Catch-v0", balls=3),
     "bare Catch": Catch,
+    "MinAtar's Asterix": lambda: make_env("minatar/Asterix"),
+    "MinAtar's Breakout": lambda: make_env("minatar/Breakout"),
+    "MinAtar's Freeway, cut off": lambda: make_env("minatar/Freeway", max_episode_steps=200),
+    "MinAtar's Seaquest": lambda: make_env("minatar/Seaquest"),
+    "MinAtar's SpaceInvaders, in snow": lambda: Shift(make_env("minatar/SpaceInvaders"), "snow", seed=1),
     "CartPole": lambda: make_env("CartPole-v1"),
     "CartPole, cut off early": lambda: make_env("CartPole-v1", max_episode_steps=7),
     "Acrobot": lambda: make_env("Acrobot-v1", max_episode_steps=90),

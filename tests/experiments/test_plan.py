@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+from helpers.extras import minatar
 
 from dsacc.cli import main
 from dsacc.config import AGENTS, make_config
@@ -30,8 +31,9 @@ def plan_of(text: str, tmp_path, **overrides) -> Plan:
 
 
 def test_the_built_in_grids_are_what_they_say():
-    first = ["demo", "hardening-atari", "hardening-catch", "lowdata", "paper", "paper-100k"]
-    assert builtin_names() == [*first, "readings", "readings-catch", "recipe-screen", "smoke"]
+    first = ["demo", "hardening-atari", "hardening-catch", "lowdata", "minatar-lambda", "minatar-paper"]
+    second = ["minatar-readings", "paper", "paper-100k", "readings", "readings-catch", "recipe-screen", "smoke"]
+    assert builtin_names() == [*first, *second]
     paper, small = load_plan("paper"), load_plan("paper-100k")
     assert (len(paper.runs), {r.steps for r in paper.runs}, {r.seed for r in paper.runs}) == (
         81,
@@ -78,6 +80,36 @@ def test_the_order_of_a_grid_is_by_variants_or_by_seeds(tmp_path):
         plan_of('order = "games"' + GRID, tmp_path)
 
 
+@minatar
+def test_the_grid_of_minatar_has_every_agent_and_control_with_ten_seeds_of_five_games():
+    plan = load_plan("minatar-paper")
+    titles = ["dsac", "dsac-m", "dsac-v", "dsac-mv", "dsac, decoupled critic entropy", "dsac-m, constant lambda"]
+    games = ["Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"]
+    found = {(run.title, run.env, run.seed) for run in plan.runs}
+    assert found == {(t, f"minatar/{g}", s) for t in titles for g in games for s in range(10)}
+    assert len(plan.runs) == 300
+    assert plan.tests.shifts == ("id", "snow", "rain", "fog")
+    fixed = {run.env: run.config.fixed_lambda for run in plan.runs if run.label == "constant lambda"}
+    assert all(value is not None for value in fixed.values())
+    pilot = load_plan("minatar-lambda")
+    assert {run.seed for run in pilot.runs}.isdisjoint(run.seed for run in plan.runs)
+    same = [run.config for run in plan.runs if run.title == "dsac-m" and run.seed == 0]
+    assert [dataclasses.replace(run.config, seed=0) for run in pilot.runs if run.seed == 100] == same
+
+
+def test_a_variant_may_have_settings_for_each_environment(tmp_path):
+    text = GRID.replace('["CartPole-v1"]', '["CartPole-v1", "Acrobot-v1"]') + (
+        '[[variants]]\nlabel = "own"\nsettings = { gamma = 0.9, n_step = 3 }\n'
+        '[variants.settings_by_env]\n"CartPole-v1" = { gamma = 0.8 }\n"Acrobot-v1" = { alpha = "none" }\n'
+    )
+    found = {(run.env, run.title, run.config.gamma, run.config.n_step) for run in plan_of(text, tmp_path).runs}
+    own = {("CartPole-v1", 0.8), ("Acrobot-v1", 0.9)}
+    assert found == {(env, f"{agent}, own", gamma, 3) for env, gamma in own for agent in ("dsac", "dsac-m")}
+    assert {run.config.gamma for run in plan_of(text, tmp_path, envs=["CartPole-v1"]).runs} == {0.8}
+    with pytest.raises(ConfigError, match=r"variants\[1\].settings_by_env has no settings for MountainCar-v0"):
+        plan_of(text, tmp_path, envs=["MountainCar-v0"])
+
+
 def test_the_command_names_every_built_in_grid(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     with pytest.raises(SystemExit):
@@ -91,11 +123,23 @@ def test_a_variant_may_take_a_setting_of_the_preset_away(tmp_path):
     assert {(c.alpha, c.actor_learning_rate) for c in configs} == {(None, None)}
 
 
+READINGS = {(p, f) for p in ("target", "weights", "values", "none") for f in ("tempered", "plain")}
+
+
+@minatar
+def test_the_readings_on_minatar_are_all_of_them_with_ten_seeds_of_two_games():
+    plan = load_plan("minatar-readings")
+    configs = [run.config for run in plan.runs]
+    assert {(c.perturbation, c.multiplier_form) for c in configs if c.constraint == "mean"} == READINGS
+    assert (len(plan.runs), len({c.env for c in configs}), len({c.seed for c in configs})) == (180, 2, 10)
+    assert plan.notes == ()
+
+
 @pytest.mark.parametrize("grid", ["readings", "readings-catch"])
 def test_readings_has_every_place_of_the_noise_in_both_forms_and_the_controls(grid):
     configs = [run.config for run in load_plan(grid).runs]
     seen = {(c.perturbation, c.multiplier_form) for c in configs if c.constraint == "mean" and c.fixed_lambda is None}
-    assert seen == {(p, f) for p in ("target", "weights", "values", "none") for f in ("tempered", "plain")}
+    assert seen == READINGS
     assert any(c.fixed_lambda == 0.8 for c in configs)
     assert any(c.surrogate_kl == 1.0 and c.constraint is None for c in configs)
     assert {c.critic_entropy for c in configs if c.constraint is None} == {0.0, 1.0}
@@ -168,6 +212,11 @@ def test_an_empty_variant_is_the_grid_as_it_is(tmp_path):
         ("[tests]", "[[tests]]", "tests must be a table"),
         ("[tests]", '[[variants]]\nlabel = ""\n[tests]', "variants[1].label must be a text"),
         ("[tests]", '[[variants]]\nlabel = "a"\nagent = 1\n[tests]', "unknown key variants[1].agent"),
+        (
+            "[tests]",
+            '[[variants]]\nlabel = "a"\nsettings_by_env = 1\n[tests]',
+            "variants[1].settings_by_env must be a table with the settings for each of envs, not 1",
+        ),
         ("[tests]", '[[variants]]\nlabel = "a"\nagents = ["dsac-v"]\n[tests]', "no variant is for dsac, dsac-m"),
         ("seeds = 2", "seeds = ", "is not TOML"),
     ],

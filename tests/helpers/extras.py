@@ -12,3 +12,4 @@ def needs(package: str, extra: str) -> pytest.MarkDecorator:
 
 
 atari = needs("ale_py", "atari")
+minatar = needs("minatar", "minatar")

@@ -98,7 +98,7 @@ class Job:
 
 def jobs_of(part: str, folder: Path) -> list[Job]:
     """The jobs of train, harden or evaluate."""
-    games = ("Breakout", "dsacc/Catch-v0")
+    games = ("Breakout", "dsacc/Catch-v0", "minatar/Seaquest")
     if part == "train":
         agents = ("dsac", "dsac-m", "dsac-v")
         train = [(env, agent) for agent in agents for env in games]

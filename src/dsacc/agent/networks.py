@@ -30,6 +30,8 @@ _CONVOLUTIONS: dict[str, list[tuple[int, Callable[[int], Layers]]]] = {
         (25, lambda c: [nn.Conv2d(c, 32, 5, 5), nn.Conv2d(32, 64, 5, 5)]),  # data-efficient Rainbow
         (8, lambda c: [nn.Conv2d(c, 32, 3, 2), nn.Conv2d(32, 64, 3, 1)]),
     ],
+    # MinAtar's own (Young 2019), behind a layer that reads each cell of four by four pixels.
+    "cells": [(12, lambda c: [nn.Conv2d(c, 16, 4, 4), nn.Conv2d(16, 16, 3, 1)])],
 }
 
 

@@ -50,7 +50,7 @@ def player_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--env", help="environment to play (default: the one that the agent was trained on)")
     import_option(parser)
     mode_option(parser)
-    where = "shift the full screen, or what the agent sees (default: screen for Atari, else observation)"
+    where = "shift the full screen, or what the agent sees (default: screen for Atari and MinAtar, else observation)"
     parser.add_argument("--where", choices=WHERE, help=where)
     parser.add_argument("--seed", type=whole, default=0, help="seed of games, weather and actions (default: 0)")
     trust_option(parser)

@@ -16,7 +16,7 @@ NOT_OPTIONS = ("env", "constraint")  # given as ENV and --agent
 
 def add(commands: Commands) -> None:
     parser = commands.add_parser("train", help="train an agent", usage="dsacc train ENV [options]")
-    env = "an Atari game (Breakout), a Gymnasium id (CartPole-v1), or your own (MODULE:Id-v0)"
+    env = "a game of Atari (Breakout) or MinAtar (minatar/Breakout), a Gymnasium id (CartPole-v1), or MODULE:Id-v0"
     parser.add_argument("env", metavar="ENV", help=env)
     parser.add_argument(
         "--agent", choices=list(AGENTS), default="dsac-m", help="DSAC without a constraint, with the mean constraint, "

@@ -79,7 +79,8 @@ class Fields:
     encoder: str = o.networks(
         "auto",
         "nature (32-64-64 convolutions), compact (16-32, half the filters, for any observation), small (two 5x5 "
-        "convolutions), mlp, auto: chosen by the observation, or your own as MODULE:name",
+        "convolutions), cells (16-16, for games drawn in cells of 4x4 pixels, as MinAtar's), mlp, auto: chosen by the "
+        "observation, or your own as MODULE:name",
     )
     shared_trunk: bool = o.networks(False, "one encoder for actor and critics, trained by the critics")
     rescale_features: bool = o.networks(

@@ -9,7 +9,7 @@ from dsacc.system.text import nearest
 ConstraintSetting = Literal["mean", "variance", "both"]
 AGENTS: dict[str, ConstraintSetting | None] = {"dsac": None, "dsac-m": "mean", "dsac-v": "variance", "dsac-mv": "both"}
 
-ENCODERS = ("auto", "nature", "compact", "small", "mlp")
+ENCODERS = ("auto", "nature", "compact", "small", "cells", "mlp")
 OWN_ENCODERS: set[str] = set()  # names that `dsacc.agent.register_encoder` has added
 _IN_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_][\w-]*")
 

@@ -28,6 +28,25 @@ PRESETS: dict[str, dict[str, Any]] = {
         "critic_entropy": 1.0,
         "log_every": 2_000,
     },
+    # The same for MinAtar's small pictures and short runs. docs/minatar.md says what differs, and why.
+    "paper-minatar": {
+        "random_steps": 2_000,
+        "replay_size": 100_000,
+        "train_every": 4,
+        "n_step": 1,
+        "clip_rewards": True,
+        "lost_life_ends": True,
+        "encoder": "cells",
+        "hidden": 128,
+        "learning_rate": 1e-3,
+        "adam_eps": 1e-4,
+        "target_tau": 1.0,
+        "target_every": 800,
+        "initial_alpha": 0.1,
+        "target_entropy_ratio": 0.89,
+        "critic_entropy": 1.0,
+        "log_every": 1_000,
+    },
     # Pixels from little data: one shared encoder, several-step returns, critics without the entropy bonus, and a small
     # fixed temperature: the policy becomes certain by itself as the values of actions move apart.
     "efficient": {

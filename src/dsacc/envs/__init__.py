@@ -37,7 +37,8 @@ NEAR = 0.6  # of 1: a suggestion less like what was asked for would mislead
 
 
 def make_env(name: str, **kwargs: Any) -> Env:
-    """An environment by name: an Atari game (`Breakout`, `ALE/Breakout-v5`), or a Gymnasium id (`CartPole-v1`).
+    """An environment by name: an Atari game (`Breakout`, `ALE/Breakout-v5`), one of MinAtar's (`minatar/Breakout`), or
+    a Gymnasium id (`CartPole-v1`).
 
     `module:Id-v0` first imports the module that registers the id; it may be in the current folder. So give it names of
     your own, never one that was read from a file (see `require_env`). Atari games come
@@ -77,6 +78,8 @@ def _is_atari(name: str) -> bool:
 def _unknown(name: str) -> str:
     games = [display_name(rom) for rom in game_names().values()]
     ids = [name for name, spec in gym.registry.items() if not str(spec.entry_point).startswith("ale_py")]
+    if "/" not in name:  # Breakout means Atari's, also where its emulator is not installed
+        ids = [known for known in ids if not known.startswith("minatar/")]
     asked, candidates = name.lower(), [*ids, *games]
     if name.startswith("ALE/"):
         asked, candidates = asked.removeprefix("ale/").split("-v")[0], games

@@ -14,6 +14,7 @@ n_step = 5
 label = "no noise"
 agents = ["dsac-m"]             # default: all agents of the grid
 settings = { perturbation = "none" }
+settings_by_env = { Breakout = { gamma = 0.98 }, UpNDown = {} }  # over them, for each of envs
 [harden]                        # makes a student of each run with dsacc.harden; [[harden]] makes several
 augment = "generic"             # also: updates, states, rounds, picture_filter, fresh, agents, label
 [tests]
@@ -42,7 +43,7 @@ from dsacc.system.types import MODES, POLICIES
 
 KEYS = ("envs", "agents", "seeds", "steps", "preset", "order", "settings", "variants", "harden", "tests")
 ORDERS = ("variants", "seeds")
-VARIANT_KEYS = ("label", "agents", "settings")
+VARIANT_KEYS = ("label", "agents", "settings", "settings_by_env")
 TEST_KEYS = tuple(f.name for f in fields(Tests))
 _MAY_BE_NONE = {f.name for f in fields(Config) if field_type(f)[1]}  # written "none": TOML has no null
 OWN_KEYS = {"env": "envs", "constraint": "agents", "seed": "seeds"}  # fields of Config -> the grid's own keys
@@ -113,13 +114,14 @@ class _Reader(Checks):
         stages = read_stages(self, content.get("harden", []), [game.name for game in games if not game.is_image])
         runs: dict[str, Run] = {}
         notes = []
-        for variant in self._variants():  # outermost, so that controls, the last of a file, come after all games
+        for variant in self._variants(envs):  # outermost, so that controls, the last of a file, come after all games
             for game in games:
                 for agent in [a for a in agents if a in (variant.get("agents") or agents)]:
                     for seed in self._seeds():
                         run = Run(
                             game.name, agent, seed, steps, preset or game.preset,
-                            {**settings, **variant.get("settings", {})}, variant.get("label", ""),
+                            {**settings, **variant["settings"], **variant["by_env"].get(game.source, {})},
+                            variant.get("label", ""),
                             "" if game.source == game.name else game.source, stages_of(agent, stages),
                         )  # fmt: skip
                         self._check(run)
@@ -146,25 +148,38 @@ class _Reader(Checks):
             raise self.wrong("seeds", what)
         return list(seeds)
 
-    def _variants(self) -> list[dict[str, Any]]:
+    def _variants(self, envs: Sequence[str]) -> list[dict[str, Any]]:
+        """The variants with their settings, and `by_env` for those of single environments."""
         variants = self.content.get("variants", [{}])
         if not isinstance(variants, list) or not variants or not all(isinstance(v, dict) for v in variants):
             raise self.wrong("variants", "must be written as [[variants]], once for each variant")
         read = []
         for i, variant in enumerate(variants, start=1):
+            at = f"variants[{i}]."
             if variant:
-                at = f"variants[{i}]."
                 self.known(variant, VARIANT_KEYS, at)
                 if not isinstance(variant.get("label"), str) or not variant["label"].strip():
                     raise self.wrong(f"{at}label", "must be a text that names the variant")
                 if "agents" in variant:
                     self.agents(self.texts(variant, "agents", at, None), f"{at}agents")
-                variant = {**variant, "settings": self._settings(variant, f"{at}settings")}
-            read.append(variant)
+            own = {"settings": self._settings(variant, f"{at}settings"), "by_env": self._by_env(variant, at, envs)}
+            read.append({**variant, **own})
         labels = [v.get("label") for v in variants]
         if len(set(labels)) != len(labels):
             raise self.wrong("variants", "has two variants with the same label")
         return read
+
+    def _by_env(self, variant: Mapping[str, Any], at: str, envs: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Settings for each environment of the grid, where a variant has them. Those for others are left alone: the
+        command line may have chosen fewer."""
+        if "settings_by_env" not in variant:
+            return {}
+        key, table = f"{at}settings_by_env", variant["settings_by_env"]
+        if not isinstance(table, dict):
+            raise self.wrong(key, f"must be a table with the settings for each of envs, not {table!r}")
+        if missing := [env for env in envs if env not in table]:
+            raise self.wrong(key, f"has no settings for {missing[0]}")
+        return {env: self._settings({"settings": table[env]}, f"{key}.{env}") for env in envs}
 
     def _settings(self, table: Mapping[str, Any], at: str) -> dict[str, Any]:
         settings = table.get("settings", {})

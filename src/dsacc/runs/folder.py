@@ -287,7 +287,7 @@ def read_saved(path: str | Path) -> ModelFile:
 def versions() -> dict[str, str]:
     """The versions that must match for a run to be repeated bit for bit."""
     out = {"python": platform.python_version(), "machine": platform.machine()}
-    for name in ("dsacc", "torch", "numpy", "gymnasium", "ale-py", "opencv-python-headless"):
+    for name in ("dsacc", "torch", "numpy", "gymnasium", "ale-py", "MinAtar", "opencv-python-headless"):
         with suppress(metadata.PackageNotFoundError):
             out[name] = metadata.version(name)
     return out

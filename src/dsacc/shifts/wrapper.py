@@ -31,7 +31,7 @@ class Shift(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     - `seed` and the seed of `reset` together fix the weather, whatever the agent does. A reset without a seed moves on
       to the next weather.
     - `where`: `screen` changes the full colour screen before it is made small. That needs an environment with a `lens`,
-      such as our Atari, where it is the default. `observation` changes what the environment returns.
+      such as our Atari and MinAtar, where it is the default. `observation` changes what the environment returns.
     - `channels`: 1 or 3, how many channels of an observation make one picture, if their number does not tell.
 
     In a Dict of observations the picture is changed, of which there must be one, and everything else stays.

@@ -6,6 +6,7 @@ import shlex
 PACKAGES = {
     "atari": ("ale-py",),
     "box2d": ("gymnasium[box2d]",),
+    "minatar": ("MinAtar",),
     "ray": ("ray",),
     "slurm": ("submitit",),
     "tensorboard": ("tensorboardX", "tensorboard"),
@@ -13,6 +14,7 @@ PACKAGES = {
     "sb3": ("stable-baselines3", "sb3-contrib"),
     "onnx": ("onnx", "onnxruntime"),
 }
+ALONE = {"minatar"}  # extras whose packages ask for others that we do not use: dsacc itself brings what they need here
 
 
 def how_to_install(extra: str) -> str:
@@ -24,4 +26,4 @@ def how_to_install(extra: str) -> str:
     >>> how_to_install("sb3")
     'pip install stable-baselines3 sb3-contrib'
     """
-    return shlex.join(["pip", "install", *PACKAGES[extra]])
+    return shlex.join(["pip", "install", *(["--no-deps"] if extra in ALONE else []), *PACKAGES[extra]])

@@ -2,6 +2,7 @@
 are imported when they are first used."""
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -65,6 +66,20 @@ def import_here(name: str, absent: str, kind: type[BadInput] = ConfigError) -> M
         raise kind(f"the module {name!r} needs {error.name!r}, which is not installed") from error
     except Exception as error:
         raise kind(f"the module {name!r} failed while it was imported: {first_line(error)}") from error
+
+
+def load_alone(package: str, *path: str) -> ModuleType | None:
+    """One module of an installed package, by the path of its file there, without running the package's own code: some
+    packages import much that a single module does not need. None if it is not installed."""
+    found = importlib.util.find_spec(package)
+    for place in [] if found is None else found.submodule_search_locations or ():
+        file = Path(place, *path)
+        spec = importlib.util.spec_from_file_location(f"{package}.{file.stem}", file) if file.is_file() else None
+        if spec is not None and spec.loader is not None:
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            return module
+    return None
 
 
 def where_is(name: str) -> str | None:
