@@ -306,6 +306,15 @@ def test_a_name_that_is_not_quite_right_is_answered_with_the_right_one(name):
         make_env(name)
 
 
+def test_a_game_of_atari_without_its_emulator_is_not_taken_for_one_of_minatar(monkeypatch):
+    with monkeypatch.context() as absent:
+        absent.setitem(sys.modules, "ale_py", None)
+        with pytest.raises(EnvError) as caught:
+            make_env("Breakout")
+    assert "its emulator is not installed" in str(caught.value)
+    assert "minatar" not in str(caught.value)
+
+
 def test_a_bad_game_or_probability_is_said():
     with pytest.raises(EnvError, match="MinAtar has no game 'pong'; it has asterix, breakout, freeway, "):
         MinAtar("pong")
@@ -314,11 +323,13 @@ def test_a_bad_game_or_probability_is_said():
 
 
 def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch, capsys, tmp_path):
-    monkeypatch.setitem(sys.modules, "minatar", None)  # as if it were not installed
     monkeypatch.chdir(tmp_path)
     _module.cache_clear()
-    assert main(["train", "minatar/Breakout", "--steps", "20"]) == 2
+    with monkeypatch.context() as absent:  # over before a failure is looked at: it must not count as a missing extra
+        absent.setitem(sys.modules, "minatar", None)
+        code = main(["train", "minatar/Breakout", "--steps", "20"])
     said = capsys.readouterr().err.strip()
+    assert code == 2
     assert said.endswith("MinAtar's games are not installed; `pip install --no-deps MinAtar` installs them")
     assert "\n" not in said
     assert not list(tmp_path.iterdir())

@@ -20,6 +20,7 @@ def test_a_message_names_the_packages_that_the_extra_brings():
 def test_the_command_can_be_pasted_into_any_shell():
     assert how_to_install("ray") == "pip install ray"
     assert how_to_install("box2d") == "pip install 'gymnasium[box2d]'"
+    assert how_to_install("minatar") == "pip install --no-deps MinAtar"
 
 
 def test_nothing_installs_dsacc_by_its_name_from_an_index_that_does_not_have_it():
