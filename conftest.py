@@ -58,6 +58,8 @@ LONG = (
     "tests/robustness/test_crash.py",
     "tests/robustness/test_mutants.py::test_a_tiny_project_is_judged_change_by_change",
     "tests/test_document_blocks.py::test_every_block_of_a_document_does_what_it_says[README.md]",
+    "tests/test_document_blocks.py::test_every_block_of_a_document_does_what_it_says[evaluation.md]",
+    "tests/test_document_blocks.py::test_every_block_of_a_document_does_what_it_says[hardening.md",
     "tests/test_document_blocks.py::test_every_block_of_a_document_does_what_it_says[agents.md]",
     "tests/test_document_blocks.py::test_every_block_of_a_document_does_what_it_says[report.md]",
     "tests/test_document_blocks.py::test_every_block_of_a_document_does_what_it_says[training.md]",
@@ -65,6 +67,10 @@ LONG = (
     "tests/test_examples.py::test_an_example_runs[sb3_under_weather]",
     "tests/training/test_determinism.py::test_same_seed_gives_the_same_parameter_hash_in_two_fresh_processes[CartPole-v1-b",
     "tests/training/test_determinism.py::test_same_seed_gives_the_same_parameter_hash_in_two_fresh_processes[Breakout",
+    "tests/training/test_determinism.py::test_same_seed_gives_the_same_parameter_hash_in_two_fresh_processes[dsacc/Catch",
+    "tests/training/test_learning.py::test_decoupled_critics_learn_the_value_without_the_entropy_bonus",
+    "tests/training/test_learning.py::test_temperature_brings_the_entropy_to_its_target",
+    "tests/training/test_learning.py::test_two_state_chain_has_its_soft_values",
     "tests/views/report/test_report.py::test_the_papers_grid_fits_into_one_page",
 )
 # What begins first. Workers take tests from the end of one another's lists. So files whose tests share something that
