@@ -8,6 +8,7 @@ from probes import Pays
 from dsacc import DSAC, evaluate
 from dsacc.errors import EnvFailed
 from dsacc.play.adapters import OwnPlayer
+from dsacc.play.store import NotKept, RowStore
 
 TINY = {"random_steps": 20, "hidden": 16, "batch_size": 4}
 
@@ -56,3 +57,13 @@ def test_rows_are_used_again_only_where_it_is_known_what_was_played(tmp_path):
 
     assert [played("CartPole-v1", "named") for _ in range(2)] == [2, 0]
     assert [played(short, "wrapped") for _ in range(2)] == [2, 2]
+
+
+def test_scores_that_cannot_be_kept_are_given_with_the_error(tmp_path, monkeypatch):
+    def full(self, row):
+        raise NotKept("the disk is full")
+
+    monkeypatch.setattr(RowStore, "save", full)
+    with pytest.raises(NotKept, match="the disk is full") as caught:
+        evaluate(still, "CartPole-v1", episodes=2, out=tmp_path)
+    assert [len(row["returns"]) for row in caught.value.rows] == [2]
