@@ -90,17 +90,13 @@ class Lives(ForeverOne):
         return self.see(self.age / 10), 1.0, self.age == 10, False, {"life_lost": self.age == 5}
 
 
-class Pays(Probe):
+class Pays(ForeverOne):
     """Episodes of a few steps, each of which pays its own reward. It can be asked to fail at one of all its steps."""
 
+    actions = 2
     pays: tuple[float, ...] = (1.0, 2.0, 3.0)
     fails_at = 0
     taken = 0
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.age = 0
-        return self.see(0.0), {}
 
     def step(self, action):
         self.age += 1
