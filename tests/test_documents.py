@@ -1,21 +1,16 @@
 """Documents keep what they promise: the reference is what the sources say, and every link leads somewhere."""
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from helpers.documents import ROOT, anchors, problems
+from helpers.documents import anchors, problems
+from helpers.scripts import script
 
 
 @pytest.fixture(scope="module")
 def reference() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_api", ROOT / "docs" / "make_api.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("docs/make_api.py")
 
 
 # --- the reference ---

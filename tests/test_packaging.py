@@ -1,7 +1,6 @@
 """What `python -m build` makes: a wheel with the package alone, an sdist to test and build from, and a description that
 can be read where there are no files beside it."""
 
-import importlib.util
 import re
 import tarfile
 import zipfile
@@ -10,6 +9,7 @@ from types import ModuleType
 
 import pytest
 from helpers.documents import ROOT
+from helpers.scripts import script
 
 backend = pytest.importorskip("hatchling.build", reason="needs hatchling, of the extra dev")
 RELATIVE = re.compile(r"\]\((?!https?://)")
@@ -18,12 +18,7 @@ PARTS = ("src", "tests", "docs", "examples", "benchmarks")
 
 @pytest.fixture(scope="module")
 def hook() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("hatch_build.py")
 
 
 @pytest.fixture(scope="module")

@@ -1,21 +1,16 @@
 """The hooks of the documentation's site, which `make site` builds. MkDocs itself is not needed here."""
 
-import importlib.util
 import re
 from types import ModuleType
 
 import pytest
 from helpers.documents import ROOT, anchors, documents
+from helpers.scripts import script
 
 
 @pytest.fixture(scope="module")
 def hooks() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("site_hooks", ROOT / "docs" / "site" / "hooks.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("docs/site/hooks.py")
 
 
 def test_every_page_is_in_the_navigation(hooks):

@@ -1,19 +1,13 @@
 """The simulation behind the sentence beside an interval from few seeds, with fewer trials."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
+from helpers.scripts import script
 
 
 @pytest.fixture(scope="module")
 def simulation():
-    path = Path(__file__).parents[2] / "benchmarks" / "coverage.py"
-    spec = importlib.util.spec_from_file_location("benchmark_coverage", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("benchmarks/coverage.py")
 
 
 @pytest.mark.parametrize(("scenario", "three", "ten"), [("one game", 0.743, 0.931), ("the paper's DSAC", 0.828, 0.927)])

@@ -1,14 +1,13 @@
 """The table of a screen of recipes: from real runs of a tiny one, and its rule, worked out by hand."""
 
 import csv
-import importlib.util
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.scripts import script
 
 from dsacc import DSAC, evaluate
 from dsacc.experiments.grids import load_plan
@@ -46,14 +45,7 @@ RANDOM, BEST = 2 * 2 / 7 - 1, 1.0  # Catch's scores of a player that does not lo
 
 @pytest.fixture(scope="module")
 def recipe() -> Any:
-    path = Path(__file__).parents[2] / "benchmarks" / "recipe.py"
-    spec = importlib.util.spec_from_file_location("benchmark_recipe", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look there
-    spec.loader.exec_module(module)
-    return module
+    return script("benchmarks/recipe.py")
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,8 @@
 """The benchmark's plain reference and `Learner` do the same maths, so that their times can be compared."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 import torch
+from helpers.scripts import script
 
 from dsacc.agent import Batch, Learner, ObservationSpec
 from dsacc.config import make_config
@@ -17,14 +15,6 @@ NETWORKS = {  # the reference's name: where `Learner.state` keeps the same layer
     "q1_target": ("target_critics.encoders.0.", "target_critics.heads.0."),
     "q2_target": ("target_critics.encoders.1.", "target_critics.heads.1."),
 }
-
-
-def load_reference():
-    path = Path(__file__).parents[2] / "benchmarks" / "reference.py"
-    spec = importlib.util.spec_from_file_location("benchmark_reference", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def layers(state: dict[str, torch.Tensor], prefixes: tuple[str, ...]) -> list[torch.Tensor]:
@@ -61,7 +51,7 @@ def make_batch(seed: int) -> Batch:
 
 
 def test_reference_and_learner_give_the_same_losses_and_parameters():
-    reference = load_reference()
+    reference = script("benchmarks/reference.py")
     config = make_config("paper", batch_size=SIZE)
     learner = Learner(config, ObservationSpec("image", PICTURE), ACTIONS, torch.Generator().manual_seed(0))
     agent = reference.DiscreteSAC(ACTIONS)
