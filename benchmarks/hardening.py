@@ -2,6 +2,7 @@
 
     python benchmarks/hardening.py AGENT [AGENT...] --out parts.jsonl --only updates sets --episodes 10
     python benchmarks/hardening.py sb3:dqn.zip --env MsPacman --only parts
+    python benchmarks/hardening.py CATCH_RUN [CATCH_RUN...] --updates 3000 --states 3000 --episodes 200
 
 AGENT is anything that `dsacc evaluate` takes, and a file of Stable-Baselines3 is trusted.
 
@@ -32,9 +33,9 @@ GENERIC = resolve("generic")
 Variant = tuple[str, dict[str, Any] | None, dict[str, Any]]  # group and name, keywords of `harden`, of `evaluate`
 
 
-def variants(updates: int) -> Iterator[Variant]:
+def variants(updates: int, states: int) -> Iterator[Variant]:
     """All recipes, by group. None hardens nothing."""
-    usual: dict[str, Any] = {"updates": updates}
+    usual: dict[str, Any] = {"updates": updates, "states": states}
     yield "parts: before", None, {}
     yield "parts: hardened", usual, {}
     yield "parts: near", {**usual, "augment": "near"}, {}
@@ -45,7 +46,7 @@ def variants(updates: int) -> Iterator[Variant]:
         seen = [*GENERIC, *(shift for shift in WEATHER if shift != left_out)]
         yield f"weather: all but {left_out}", {**usual, "augment": seen}, {}
     for n in (1_000, 2_500, 5_000, 10_000, 20_000, 40_000):
-        yield f"updates: {n:,}", {"updates": n}, {}
+        yield f"updates: {n:,}", {**usual, "updates": n}, {}
     for n in (2_000, 4_000, 8_000, 16_000, 32_000):
         yield f"states: {n:,}", {**usual, "states": n}, {}
     for n in (0, 1, 2, 4):
@@ -109,6 +110,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("hardening.jsonl"), help="file of the results")
     parser.add_argument("--only", nargs="+", default=[], help="groups of recipes, by the beginning of their names")
     parser.add_argument("--updates", type=int, default=20_000, help="updates where these do not vary")
+    parser.add_argument("--states", type=int, default=16_000, help="states where these do not vary")
     parser.add_argument("--episodes", type=int, default=10, help="games per condition")
     parser.add_argument("--seed", type=int, default=0, help="of hardening")
     args = parser.parse_args()
@@ -116,7 +118,7 @@ def main() -> None:
     keep_freed_memory()
     console = Console(width=160)
     lines = [json.loads(text) for text in args.out.read_text().splitlines()] if args.out.exists() else []
-    for variant in variants(args.updates):
+    for variant in variants(args.updates, args.states):
         wanted = not args.only or variant[0].startswith(("parts: before", *args.only))
         for run in args.runs if wanted else ():
             if any((line["run"], line["variant"]) == (run, variant[0]) for line in lines):

@@ -111,6 +111,7 @@ def test_a_plan_without_a_stage_is_written_as_before(tmp_path):
         ('[harden]\naugment = "genric"', "harden: unknown augmentation 'genric'; did you mean 'generic'?"),
         ("[harden]\naugment = []", "harden.augment must be a list of texts, not []"),
         ('[harden]\npicture_filter = "low"', "harden.picture_filter must be one of none, high-pass, not 'low'"),
+        ('[[variants]]\nlabel = "a"\nharden = 0', "variants[1].harden must be true or false, not 0"),
         ("[harden]\nfresh = 1", "harden.fresh must be true or false, not 1"),
         ('[harden]\nagents = ["dqn"]', "harden.agents must be one of dsac, dsac-m, dsac-v, dsac-mv, not 'dqn'"),
         ('[harden]\nlabel = " "', "harden.label must be a text without brackets, not ' '"),
@@ -136,6 +137,14 @@ def test_a_stage_for_none_of_the_agents_is_told(tmp_path):
     plan_of(GRID + HARDEN, tmp_path)
     plan = load_plan(tmp_path / "grid.toml", Overrides(agents=["dsac"]))
     assert plan.notes == ("no run is hardened, because harden is not for dsac",)
+
+
+def test_a_variant_may_be_left_as_it_is(tmp_path):
+    variants = '[[variants]]\n[[variants]]\nlabel = "no noise"\nsettings = { noise_std = 0.0 }\nharden = false\n'
+    plan = plan_of(GRID + "[harden]\n" + variants, tmp_path)
+    assert {run.label: len(run.harden) for run in plan.runs} == {"": 1, "no noise": 0}
+    alone = plan_of(GRID + "[harden]\n" + variants.removeprefix("[[variants]]\n"), tmp_path)
+    assert alone.notes == ("no run is hardened, because every variant has harden = false",)
 
 
 def test_a_plan_may_gain_a_student_and_not_lose_or_change_one():

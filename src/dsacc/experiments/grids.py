@@ -15,6 +15,7 @@ label = "no noise"
 agents = ["dsac-m"]             # default: all agents of the grid
 settings = { perturbation = "none" }
 settings_by_env = { Breakout = { gamma = 0.98 }, UpNDown = {} }  # over them, for each of envs
+harden = false                  # no students of this variant; default: as [harden] says
 [harden]                        # makes a student of each run with dsacc.harden; [[harden]] makes several
 augment = "generic"             # also: updates, states, rounds, picture_filter, fresh, agents, label
 [tests]
@@ -43,7 +44,7 @@ from dsacc.system.types import MODES, POLICIES
 
 KEYS = ("envs", "agents", "seeds", "steps", "preset", "order", "settings", "variants", "harden", "tests")
 ORDERS = ("variants", "seeds")
-VARIANT_KEYS = ("label", "agents", "settings", "settings_by_env")
+VARIANT_KEYS = ("label", "agents", "settings", "settings_by_env", "harden")
 TEST_KEYS = tuple(f.name for f in fields(Tests))
 _MAY_BE_NONE = {f.name for f in fields(Config) if field_type(f)[1]}  # written "none": TOML has no null
 OWN_KEYS = {"env": "envs", "constraint": "agents", "seed": "seeds"}  # fields of Config -> the grid's own keys
@@ -122,7 +123,8 @@ class _Reader(Checks):
                             game.name, agent, seed, steps, preset or game.preset,
                             {**settings, **variant["settings"], **variant["by_env"].get(game.source, {})},
                             variant.get("label", ""),
-                            "" if game.source == game.name else game.source, stages_of(agent, stages),
+                            "" if game.source == game.name else game.source,
+                            stages_of(agent, stages) if variant.get("harden", True) else (),
                         )  # fmt: skip
                         self._check(run)
                         if (same := runs.setdefault(run.name, run)) is not run:
@@ -130,7 +132,9 @@ class _Reader(Checks):
         if not runs:
             raise ConfigError(f"{self.where} has no runs, because no variant is for {', '.join(agents)}")
         if stages and not any(run.harden for run in runs.values()):
-            notes.append(f"no run is hardened, because harden is not for {listed(agents)}")
+            any_variant = any(variant.get("harden", True) for variant in self._variants(envs))
+            why = f"harden is not for {listed(agents)}" if any_variant else "every variant has harden = false"
+            notes.append(f"no run is hardened, because {why}")
         ordered, seeds = list(runs.values()), self._seeds()
         if order == "seeds":
             ordered.sort(key=lambda run: seeds.index(run.seed))  # stable: within a seed the order stays
@@ -162,6 +166,8 @@ class _Reader(Checks):
                     raise self.wrong(f"{at}label", "must be a text that names the variant")
                 if "agents" in variant:
                     self.agents(self.texts(variant, "agents", at, None), f"{at}agents")
+                if not isinstance(variant.get("harden", True), bool):
+                    raise self.wrong(f"{at}harden", f"must be true or false, not {variant['harden']!r}")
             own = {"settings": self._settings(variant, f"{at}settings"), "by_env": self._by_env(variant, at, envs)}
             read.append({**variant, **own})
         labels = [v.get("label") for v in variants]
