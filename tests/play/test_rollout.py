@@ -1,5 +1,6 @@
 """Evaluation: seeds fix every game, and how many run at once changes nothing."""
 
+import dataclasses
 import json
 
 import gymnasium as gym
@@ -7,11 +8,12 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from helpers.extras import atari
-from probes import ActionMatters, ForeverOne
+from probes import ActionMatters, ForeverOne, MaskedChain
 
 from dsacc import DSAC, evaluate
-from dsacc.errors import ConfigError, ModelError
+from dsacc.errors import ConfigError, ModelError, Untrusted
 from dsacc.play import rollout
+from dsacc.play.adapters import Player
 
 TINY = {"random_steps": 20, "hidden": 16, "batch_size": 8}
 
@@ -275,3 +277,55 @@ def test_a_game_has_one_name_in_the_rows_however_it_is_called():
     for name in ("breakout", "ALE/Breakout-v5"):
         (row,) = evaluate(lambda x: np.zeros(len(x), int), name, shifts=["id"], episodes=1)
         assert row["env"] == "Breakout"
+
+
+class Wall(MaskedChain):
+    """A masked chain that ends after two steps in a state that allows nothing."""
+
+    def step(self, action):
+        seen, reward, _, _, told = super().step(action)
+        return seen, reward, self.age == 2, False, told
+
+    def action_masks(self):
+        return super().action_masks() if self.age < 2 else np.zeros(3, bool)
+
+
+def test_no_mask_is_asked_for_after_the_last_step():
+    (row,) = evaluate("random", Wall, episodes=4)
+    assert row["lengths"] == [2] * 4
+
+
+def test_a_player_that_takes_no_masks_plays_without_them():
+    class Lowest(Player):
+        agent = "lowest"
+
+        def check_fits(self, env):
+            pass
+
+        def act(self, observations, rngs, greedy):
+            return np.zeros(len(observations), int)
+
+    (row,) = evaluate(Lowest(), MaskedChain, episodes=2)  # action 0 is always allowed, and leads to state 0
+    assert row["lengths"] == [20] * 2
+
+
+def test_rows_of_other_arguments_of_an_environment_are_not_taken_for_these(model, tmp_path):
+    """CartPole pays 1 per step; with this argument 0, and -1 at the end."""
+    (first,) = evaluate(model, "CartPole-v1", episodes=2, out=tmp_path)
+    other = gym.make("CartPole-v1", sutton_barto_reward=True)
+    assert first["returns"] == [float(n) for n in first["lengths"]]
+    with pytest.warns(UserWarning, match="is tested on CartPole-v1 with sutton_barto_reward True"):
+        (second,) = evaluate(model, other, episodes=2, out=tmp_path)
+    assert (second["returns"], second["lengths"]) == ([-1.0] * 2, first["lengths"])
+    assert evaluate(lambda seen: np.zeros(len(seen), int), other, episodes=2)[0]["returns"] == [-1.0] * 2
+
+
+def test_an_agent_whose_file_names_a_module_is_played_if_it_is_trusted(tmp_path, monkeypatch):
+    model = DSAC("CartPole-v1", **TINY)
+    model.config = dataclasses.replace(model.config, env="canary_of_play:CartPole-v1")
+    model.save(tmp_path / "agent")
+    (tmp_path / "canary_of_play.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Untrusted, match="canary_of_play"):
+        evaluate("agent", episodes=1)
+    assert evaluate("agent", episodes=1, trust=True)[0]["env"] == "CartPole-v1"

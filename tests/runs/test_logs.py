@@ -149,3 +149,19 @@ def test_a_setting_that_was_changed_on_disk_is_refused(run):
     (run / "config.json").write_text(text.replace('"machine": "', '"machine": "i'))
     with pytest.raises(RunError, match=r"config.json does not match its sha256.*; restore it, or choose another --out"):
         train(run, 200)
+
+
+def test_a_row_that_the_disk_does_not_take_is_an_error(tmp_path):
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    log = Log(tmp_path / "metrics.jsonl", None)
+    log.append({"step": 1})
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, limits[1]))
+    try:
+        with pytest.raises(RunError, match=r"the disk of .*metrics\.jsonl is full: .* nothing that was saved is lost"):
+            log.append({"step": 2, "return": 3.5})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert log.bytes == len('{"step": 1}\n')
+    assert (tmp_path / "metrics.jsonl").read_bytes().startswith(b'{"step": 1}\n')
