@@ -5,7 +5,8 @@
 A network with the trunk of the preset `efficient` learns to say where the ball is, from 16 clean and 16 augmented
 stacks of four frames per update, as a student of `dsacc harden` learns what to do. The game's memory tells the truth.
 It is tested on other games, clean and in weather: the share of stacks in which it is at most half a paddle (8 of 160
-pixels) off to either side. The best constant guess is right in 0.13 of them.
+pixels) off to either side. In these games the paddle wanders about: a paddle that follows the ball would tell where the
+ball is. What the best constant guess is worth is in each line as `guess`.
 """
 
 import argparse
@@ -30,6 +31,7 @@ from dsacc.system.types import Array
 
 WEATHER = ("snow", "rain", "fog")
 BALL_X, BALL_Y, PADDLE_X = 99, 101, 72  # places in the memory of the console
+PADDLE_REACH = (56, 191)
 HALF_PADDLE = 8  # pixels of the screen
 MIDDLE, SPREAD = np.array([128.0, 120.0]), np.array([60.0, 50.0])  # of the ball's place, to learn it in units of one
 
@@ -93,7 +95,7 @@ def collect(count: int, seed: int, shifts: tuple[str, ...]) -> tuple[dict[str, A
     seen = {name: env.reset(seed=seed)[0] for name, env in envs.items()}
     kept: dict[str, list[Array]] = {name: [] for name in envs}
     places: list[tuple[int, int]] = []
-    games = 0
+    games, goal = 0, 120
     while len(places) < count:
         ram = envs["id"].unwrapped.ale.getRAM()
         x, y, paddle = int(ram[BALL_X]), int(ram[BALL_Y]), int(ram[PADDLE_X])
@@ -101,10 +103,9 @@ def collect(count: int, seed: int, shifts: tuple[str, ...]) -> tuple[dict[str, A
             places.append((x, y))
             for name, stacks in kept.items():
                 stacks.append(np.array(seen[name]))
-        if rng.random() < 0.25:
-            action = int(rng.integers(4))
-        else:  # fire, or follow the ball
-            action = 1 if y == 0 else 2 if x > paddle + 4 else 3 if x < paddle - 4 else 0
+        if rng.random() < 0.05:
+            goal = int(rng.integers(*PADDLE_REACH))
+        action = 1 if y == 0 else 2 if goal > paddle + 4 else 3 if goal < paddle - 4 else 0  # fire, or wander
         over = False
         for name, env in envs.items():
             seen[name], _, terminated, truncated, _ = env.step(action)
@@ -118,13 +119,19 @@ def collect(count: int, seed: int, shifts: tuple[str, ...]) -> tuple[dict[str, A
 # --- the network ------------------------------------------------------------------------------------------------------
 
 
+TRUNKS = {  # channels in, channels out, window, stride
+    "compact": [(4, 16, 8, 4), (16, 32, 4, 2)],
+    "nature": [(4, 32, 8, 4), (32, 64, 4, 2), (64, 64, 3, 1)],
+    "fine": [(4, 16, 5, 2), (16, 32, 3, 2), (32, 32, 3, 1)],
+}
+
+
 class Finder(nn.Module):
-    """The trunk of `compact` or `nature`, and two numbers: where the ball is."""
+    """A trunk, and two numbers: where the ball is. `fine` looks at every second pixel, at three times the cost."""
 
     def __init__(self, encoder: str, rescale: bool) -> None:
         super().__init__()
-        sizes = {"compact": [(4, 16, 8, 4), (16, 32, 4, 2)], "nature": [(4, 32, 8, 4), (32, 64, 4, 2), (64, 64, 3, 1)]}
-        layers = [layer for size in sizes[encoder] for layer in (nn.Conv2d(*size), nn.ReLU())]
+        layers = [layer for size in TRUNKS[encoder] for layer in (nn.Conv2d(*size), nn.ReLU())]
         self.convolutions = nn.Sequential(*layers)
         self.convolutions.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         flat = self.convolutions(torch.zeros(1, 4, 84, 84)).numel()
@@ -167,6 +174,8 @@ def measure(
         for name, tested in test[0].items():
             off = (finder(seen_through(tested, picture_filter))[:, 0].numpy() * SPREAD[0] + MIDDLE[0]) - test[1][:, 0]
             found[name] = round(float((np.abs(off) < HALF_PADDLE).mean()), 2)
+    x = test[1][:, 0]
+    found["guess"] = round(max(float((np.abs(x - at) < HALF_PADDLE).mean()) for at in range(*PADDLE_REACH)), 2)
     said = {"filter": picture_filter, "augment": " ".join(args.augment), "encoder": args.encoder}
     return {**said, "updates": args.updates, "CPU s": round(time.process_time() - began), **found}
 
@@ -175,7 +184,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--filters", nargs="+", choices=list(FILTERS), default=list(FILTERS), help="which filters")
     parser.add_argument("--augment", nargs="+", default=["generic"], help="augmentations and shifts to learn under")
-    parser.add_argument("--encoder", choices=["compact", "nature"], default="compact", help="trunk")
+    parser.add_argument("--encoder", choices=list(TRUNKS), default="compact", help="trunk")
     parser.add_argument("--rescale", action="store_true", help="rescale features, as the preset efficient does")
     parser.add_argument("--updates", type=int, default=3_000, help="of 32 stacks")
     parser.add_argument("--states", type=int, default=8_000, help="stacks to learn from")

@@ -22,9 +22,10 @@ def reset_is_due(config: Config, step: int) -> bool:
 
 
 def annealed_share(config: Config, step: int) -> float:
-    """How much of the way from start to end is done, 0 to 1."""
+    """How much of the way from start to end is done: below 0 before the start and above 1 after the end, where the
+    schedules are constant."""
     since = step - cycle_start(config, step)
-    return min(max((since - config.anneal_start) / (config.anneal_end - config.anneal_start), 0.0), 1.0)
+    return (since - config.anneal_start) / (config.anneal_end - config.anneal_start)
 
 
 def n_step_at(config: Config, step: int) -> int:
