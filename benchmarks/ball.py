@@ -1,6 +1,7 @@
 """How well can the ball of Breakout be found in weather, through which picture filter, by a network of our size?
 
     python benchmarks/ball.py --filters high-pass none --augment generic --updates 3000
+    python benchmarks/ball.py --picture ball.png
 
 A network with the trunk of the preset `efficient` learns to say where the ball is, from 16 clean and 16 augmented
 stacks of four frames per update, as a student of `dsacc harden` learns what to do. The game's memory tells the truth.
@@ -180,6 +181,17 @@ def measure(
     return {**said, "updates": args.updates, "CPU s": round(time.process_time() - began), **found}
 
 
+def draw(path: Path, stack: int = 500, zoom: int = 3) -> None:
+    """The four frames of a state, clean above and the same in each weather below."""
+    seen, _ = collect(stack + 1, 11, WEATHER)
+    rows = []
+    for name in ("id", *WEATHER):
+        frames = [cv2.copyMakeBorder(frame, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=255) for frame in seen[name][stack]]
+        rows.append(np.concatenate(frames, axis=1))
+    picture = np.concatenate(rows).repeat(zoom, axis=0).repeat(zoom, axis=1)
+    cv2.imwrite(str(path), picture)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--filters", nargs="+", choices=list(FILTERS), default=list(FILTERS), help="which filters")
@@ -190,8 +202,12 @@ def main() -> None:
     parser.add_argument("--states", type=int, default=8_000, help="stacks to learn from")
     parser.add_argument("--seed", type=int, default=0, help="of learning")
     parser.add_argument("--out", type=Path, help="file to which each result is added, as a line of JSON")
+    parser.add_argument("--picture", type=Path, help="draw the four frames of a state in each weather, and stop")
     args = parser.parse_args()
     use_one_thread()
+    if args.picture is not None:
+        draw(args.picture)
+        return
     (clean, places), test = collect(args.states, 12, ()), collect(800, 11, WEATHER)
     for picture_filter in args.filters:
         line = json.dumps(measure((clean["id"], places), test, picture_filter, args))
