@@ -1,8 +1,9 @@
 """What pytest is told while mutants are tried: to note which lines a test reaches, or to run some tests in an order."""
 
+import resource
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +54,19 @@ class Reach:
 
 
 class Chosen:
-    """Lets only these tests run, in this order, and says which one failed."""
+    """Lets only these tests run, in this order, and says which one failed. `limits` are seconds of CPU time per test: a
+    change that makes one loop for ever need not use up the time of all."""
 
-    def __init__(self, names: Sequence[str], failed: Path) -> None:
-        self.rank, self.failed = {name: i for i, name in enumerate(names)}, failed
+    def __init__(self, names: Sequence[str], failed: Path, limits: Mapping[str, float]) -> None:
+        self.rank, self.failed, self.limits = {name: i for i, name in enumerate(names)}, failed, limits
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items[:] = sorted((i for i in items if i.nodeid in self.rank), key=lambda item: self.rank[item.nodeid])
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        most = resource.getrlimit(resource.RLIMIT_CPU)[1]  # of all tests together
+        until = int(time.process_time() + self.limits[nodeid]) + 1
+        resource.setrlimit(resource.RLIMIT_CPU, (until if most == resource.RLIM_INFINITY else min(until, most), most))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:

@@ -32,7 +32,7 @@ HEAVY = ("torch", "numpy", "scipy.stats", "hypothesis", "gymnasium", "cv2", "saf
 HEAVY += ("rich.progress", "_pytest.doctest", "coverage")
 MARKS = "not long"
 MEMORY = 24 * 10**9  # bytes of addresses; a replay of a million pictures alone takes 7
-LIMIT = 20.0  # seconds of CPU time beyond five times what the tests take without a change
+LIMIT = 20.0  # seconds of CPU time beyond five times what a test takes without a change, or all tests together
 
 
 class Bench:
@@ -90,7 +90,7 @@ class Bench:
         path.write_text(mutant.applied(source))
         try:
             seconds = LIMIT + 5 * sum(self.reach["seconds"][name] for name in chosen)
-            code = self._forked(lambda: self._run([Chosen(chosen, failed)], _files(chosen)), seconds)
+            code = self._forked(lambda: self._run([self._chosen(chosen)], _files(chosen)), seconds)
         finally:
             path.write_text(source)
             os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -107,8 +107,18 @@ class Bench:
 
     def _is_steady(self, test: str, seconds: float) -> bool:
         """Whether a test that has failed passes without the change, here and now. Asked before its first catch."""
-        run = [Chosen([test], self.folder / "failed")]
-        return test in self.caught or self._forked(lambda: self._run(run, _files([test])), seconds) == 0
+        return (
+            test in self.caught or self._forked(lambda: self._run([self._chosen([test])], _files([test])), seconds) == 0
+        )
+
+    def _chosen(self, tests: Sequence[str]) -> Chosen:
+        """Each may take as long as the longest of its file: which one of them makes what they share depends on their
+        order."""
+        longest: dict[str, float] = {}
+        for test, seconds in self.reach["seconds"].items():
+            longest[_file(test)] = max(seconds, longest.get(_file(test), 0.0))
+        limits = {test: LIMIT + 5 * longest[_file(test)] for test in tests}
+        return Chosen(tests, self.folder / "failed", limits)
 
     def tests_for(self, mutant: Mutant) -> list[str]:
         """Those that run a line of its statement, or anything of its file if that runs at import.

@@ -1,6 +1,7 @@
 """The mutation tester: what it changes and what it leaves alone, what it keeps, and what it says, on a tiny project."""
 
 import json
+import resource
 
 import pytest
 
@@ -215,6 +216,7 @@ def test_a_tiny_project_is_judged_change_by_change(tmp_path, monkeypatch):
     (tmp_path / "tests").mkdir()
     (tmp_path / "src/tiny.py").write_text(TINY)
     (tmp_path / "tests/test_tiny.py").write_text(TESTS)
+    (tmp_path / "tests/test_slow.py").write_text("from tiny import down\n\ndef test_slow():\n    assert down(2) < 1\n")
     (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = "--import-mode=importlib"\n')
     test = "tests/test_tiny.py::test"
     wanted = {
@@ -230,5 +232,10 @@ def test_a_tiny_project_is_judged_change_by_change(tmp_path, monkeypatch):
         assert {m.after: bench.try_one(m, TINY) for m in changes} == wanted
         assert (bench.folder / "src/tiny.py").read_text() == TINY
         assert bench.unsteady == {f"{test}_broken", f"{test}_once"}
+        bench.reach["seconds"]["tests/test_slow.py::test_slow"] = 12.0  # so all tests together may take a minute
+        began = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        loop = next(m for m in changes if m.after == "x += 1")
+        assert bench.try_one(loop, TINY) == ("timed out", None)
+        assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - began < 40  # of a test that takes no time
     assert not bench.folder.exists()
     assert (tmp_path / "src/tiny.py").read_text() == TINY
