@@ -1,5 +1,8 @@
 """What is printed while an agent learns, if asked for."""
 
+import pytest
+
+from dsacc.errors import ConfigError
 from dsacc.training.listeners import EpisodeLines
 
 
@@ -22,3 +25,10 @@ def test_a_line_has_the_mean_of_the_episodes_since_the_last_one(capsys):
 def test_without_an_interval_nothing_is_printed(capsys):
     EpisodeLines(None)([episode(10, 1.0, 10)] * 20)
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("interval", [True, False, 0, -1, 1.5, "4"])
+def test_an_interval_is_a_whole_number_of_episodes(interval):
+    with pytest.raises(ConfigError, match="log_interval must be a whole number of at least 1 episode"):
+        EpisodeLines(interval)
+    EpisodeLines(1)

@@ -16,6 +16,7 @@ from dsacc.cli import main
 from dsacc.envs import frame_stack
 from dsacc.errors import ConfigError, DsaccError, EnvError
 from dsacc.system.threads import using_threads
+from dsacc.training.loop import Meter
 
 TINY = {"random_steps": 40, "hidden": 16, "batch_size": 8, "log_every": 50, "replay_size": 500}
 
@@ -180,3 +181,13 @@ def test_denormal_numbers_are_zero_while_it_learns():
     with using_threads(1):
         assert (tiny * 0.5 == 0).all()
     assert (tiny * 0.5 > 0).all()
+
+
+def test_a_row_has_the_means_of_the_updates_since_the_last_one():
+    meter = Meter()
+    for values in ((1.0, 0.5), (2.0, 1.5), (6.0, 1.0)):
+        meter.add({"critic_loss": torch.tensor(values[0]), "entropy": torch.tensor(values[1])})
+    assert meter.take() == {"critic_loss": 3.0, "entropy": 1.0}
+    assert meter.take() == {}
+    meter.add({"critic_loss": torch.tensor(5.0)})
+    assert meter.take() == {"critic_loss": 5.0}
