@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import logsumexp
 
-from dsacc.maths import bellman_target, combine_critics, n_step_return, soft_value
+from dsacc.maths import bellman_target, combine_critics, n_step_return, soft_value, value_range
 
 LN2 = math.log(2.0)
 ordinary = settings(deadline=None, derandomize=True, max_examples=150)
@@ -108,3 +108,13 @@ def test_a_one_step_and_a_three_step_target_agree_on_a_chain_of_known_value() ->
     for n in (1, 3, 7):
         return_B = n_step_return(torch.ones(1, n, dtype=torch.float64), gamma)
         torch.testing.assert_close(bellman_target(return_B, vector(gamma**n), vector(0.0), value_B), value_B)
+
+
+def test_the_range_of_targets_leaves_out_a_twentieth_on_either_side():
+    y = torch.arange(21.0, dtype=torch.float64) * 3 - 10  # 21 targets: the 2nd is at 5 %, the 20th at 95 %
+    assert value_range(y[torch.randperm(21, generator=torch.Generator().manual_seed(0))]) == 3 * 18
+    assert value_range(y + 1e3) == 3 * 18
+    y[0], y[-1] = -1e6, 1e6
+    assert value_range(y) == 3 * 18
+    assert value_range(torch.full((8,), 2.5)) == 0
+    assert value_range(torch.tensor([0.0, 1.0])) == pytest.approx(0.9)  # between two states: interpolated
