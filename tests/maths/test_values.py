@@ -110,7 +110,7 @@ def test_a_one_step_and_a_three_step_target_agree_on_a_chain_of_known_value() ->
         torch.testing.assert_close(bellman_target(return_B, vector(gamma**n), vector(0.0), value_B), value_B)
 
 
-def test_the_range_of_targets_leaves_out_a_twentieth_on_either_side():
+def test_the_range_of_targets_leaves_out_a_twentieth_on_either_side() -> None:
     y = torch.arange(21.0, dtype=torch.float64) * 3 - 10  # 21 targets: the 2nd is at 5 %, the 20th at 95 %
     assert value_range(y[torch.randperm(21, generator=torch.Generator().manual_seed(0))]) == 3 * 18
     assert value_range(y + 1e3) == 3 * 18
