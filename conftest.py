@@ -68,6 +68,7 @@ LONG = (
     "tests/training/test_determinism.py::test_same_seed_gives_the_same_parameter_hash_in_two_fresh_processes[CartPole-v1-b",
     "tests/training/test_determinism.py::test_same_seed_gives_the_same_parameter_hash_in_two_fresh_processes[Breakout",
     "tests/training/test_determinism.py::test_same_seed_gives_the_same_parameter_hash_in_two_fresh_processes[dsacc/Catch",
+    "tests/training/test_learning.py::test_constant_lambda_raises_the_actors_temperature_as_derived",
     "tests/training/test_learning.py::test_decoupled_critics_learn_the_value_without_the_entropy_bonus",
     "tests/training/test_learning.py::test_temperature_brings_the_entropy_to_its_target",
     "tests/training/test_learning.py::test_two_state_chain_has_its_soft_values",
