@@ -16,7 +16,7 @@ from dsacc.errors import DsaccError, RunError
 from dsacc.runs import Checkpoints, RunFolder
 from dsacc.runs.checkpoint import _sealed
 
-EXAMPLES = int(os.environ.get("DSACC_EXAMPLES", "250"))  # of damaged files; `make fault-test` takes twenty times as many
+EXAMPLES = int(os.environ.get("DSACC_EXAMPLES", "250"))  # of damaged files; `make fault-test` takes 5,000
 TINY = {"random_steps": 20, "hidden": 16, "batch_size": 8, "log_every": 50, "replay_size": 150}
 
 
