@@ -43,7 +43,7 @@ SLOW = (
     "tests/views/report/test_report.py",
     "tests/views/test_watch.py",
 )
-# Kills, clusters and studies that take more than about fifteen seconds each: `make test-long` and CI run them.
+# Kills, clusters, studies, and single tests that take long: `make test-long` and CI run them.
 LONG = (
     "tests/cli/test_demo.py::test_the_demo_trains_tests_and_says_where_the_results_are",
     "tests/experiments/test_experiment.py::test_a_killed_driver_leaves_no_process_and_the_next_one",
@@ -55,6 +55,8 @@ LONG = (
     "tests/experiments/test_stage.py::test_a_task_ended_while_it_hardens_continues",
     "tests/experiments/test_stage.py::test_the_command_trains_hardens_and_tests_and_repeats_nothing",
     "tests/experiments/test_taken.py::test_a_run_that_somebody_stops_continues_at_no_cost",
+    "tests/play/test_export.py::test_a_graph_acts_as_the_agent_on_1000_observations[nature]",
+    "tests/play/test_export.py::test_a_graph_acts_as_the_agent_on_1000_observations[standardised]",
     "tests/robustness/test_crash.py",
     "tests/robustness/test_mutants.py::test_a_tiny_project_is_judged_change_by_change",
     "tests/test_document_blocks.py::test_every_block_of_a_document_does_what_it_says[README.md]",
@@ -72,6 +74,7 @@ LONG = (
     "tests/training/test_learning.py::test_decoupled_critics_learn_the_value_without_the_entropy_bonus",
     "tests/training/test_learning.py::test_temperature_brings_the_entropy_to_its_target",
     "tests/training/test_learning.py::test_two_state_chain_has_its_soft_values",
+    "tests/training/test_loop.py::test_train_breakout_from_the_command_line",
     "tests/views/report/test_report.py::test_the_papers_grid_fits_into_one_page",
 )
 # What begins first. Workers take tests from the end of one another's lists. So files whose tests share something that
