@@ -3,14 +3,20 @@
     python benchmarks/hardening.py AGENT [AGENT...] --out parts.jsonl --only updates sets --episodes 10
     python benchmarks/hardening.py sb3:dqn.zip --env MsPacman --only parts
     python benchmarks/hardening.py CATCH_RUN [CATCH_RUN...] --updates 3000 --states 3000 --episodes 200
+    python benchmarks/hardening.py --out docs/studies/rows/hardening-atari.jsonl --markdown
 
-AGENT is anything that `dsacc evaluate` takes, and a file of Stable-Baselines3 is trusted.
+AGENT is anything that `dsacc evaluate` takes, and a file of Stable-Baselines3 is trusted. Without any, nothing is run
+and the tables of the file are printed.
 
 The share kept is (score - random) / (clean score of the agent before hardening - random). Each line of the file is one
-student (or the agent itself) with its raw scores, so a second call does what is missing and prints the table of all.
+student (or the agent itself) with its raw scores, so a second call does what is missing and prints the tables of all:
+one per environment, the mean over agents and, where there are several, the worst of them. Students are run folders
+beside the file, so a call that was stopped goes on where it was, and no recipe is made twice. CPU seconds are of
+hardening, of this call alone: near 0 where the student was there already.
 """
 
 import argparse
+import hashlib
 import json
 import time
 from collections.abc import Iterator
@@ -29,6 +35,7 @@ from dsacc.system.threads import use_one_thread
 
 register_augmentation("nothing", lambda rng, shape: lambda picture, other: picture)
 WEATHER = ("snow", "rain", "fog")
+CONDITIONS = [f"{shift} {policy}" for policy in ("greedy", "sampled") for shift in ("id", *WEATHER)]
 GENERIC = resolve("generic")
 Variant = tuple[str, dict[str, Any] | None, dict[str, Any]]  # group and name, keywords of `harden`, of `evaluate`
 
@@ -59,53 +66,70 @@ def variants(updates: int, states: int) -> Iterator[Variant]:
         yield f"modes: {mode}, hardened", usual, {"mode": mode}
 
 
-def measure(run: str, env: str | None, variant: Variant, episodes: int, seed: int) -> dict[str, Any]:
-    """One line of the file."""
+def measure(run: str, env: str | None, variant: Variant, episodes: int, seed: int, kept: Path) -> dict[str, Any]:
+    """One line of the file. Students and their games are kept in folders below `kept`, one per agent and recipe."""
     name, recipe, asked = variant
+    key = hashlib.sha256(json.dumps([run, recipe, seed], sort_keys=True).encode()).hexdigest()[:8]
+    folder = kept / f"{Path(run).stem}-{key}"
     agent, began = run if ":" in run else DSAC.load(run), time.process_time()
-    student = agent if recipe is None else harden(agent, env, seed=seed, trust=True, **recipe)
+    student = agent if recipe is None else harden(agent, env, seed=seed, trust=True, out=folder, **recipe)
     seconds = time.process_time() - began
     policies = ["greedy"] if student is run else ["greedy", "sampled"]  # a DQN has no other
-    rows = evaluate(student, env, episodes=episodes, policy=policies, shifts=["id", *WEATHER], trust=True, **asked)
-    scores = {f"{row['shift']} {row['policy']}": float(np.mean(row["returns"])) for row in rows}
+    shifts = ["id", *WEATHER]
+    rows = evaluate(student, env, episodes=episodes, policy=policies, shifts=shifts, out=folder, trust=True, **asked)
     facts = {name: rows[0][name] for name in ("env", "train_seed", "step")}
-    return {
-        "run": run,
-        **facts,
-        "variant": name,
-        "episodes": episodes,
-        "seed": seed,
-        "seconds": round(seconds, 1),
-    } | scores
+    line = {"run": run, **facts, "variant": name, "episodes": episodes, "seed": seed, "seconds": round(seconds, 1)}
+    returns = {f"{row['shift']} {row['policy']}": row["returns"] for row in rows}
+    return {**line, "returns": returns, **{condition: float(np.mean(games)) for condition, games in returns.items()}}
 
 
-def show(lines: list[dict[str, Any]], console: Console) -> None:
-    """Mean share kept over runs, greedy and sampled, per variant."""
-    clean = {line["run"]: line for line in lines if line["variant"] == "parts: before"}
-    conditions = [f"{shift} {policy}" for policy in ("greedy", "sampled") for shift in ("id", *WEATHER)]
-    table = Table(title="share of the clean score before hardening that is kept, mean over runs")
-    for heading in ("recipe", "runs", *conditions, "CPU s"):
-        table.add_column(heading, justify="left" if heading == "recipe" else "right")
-    for name in dict.fromkeys(line["variant"] for line in lines):
-        own = [line for line in lines if line["variant"] == name and line["run"] in clean]
-        shares = []
-        for condition in conditions:
-            policy = condition.split()[1]
-            kept = []
-            for line in own:
-                random = getattr(scale(line["env"]), "random", 0.0)
-                before = clean[line["run"]]
-                best = before.get(f"id {policy}", before["id greedy"])
-                if condition in line:
-                    kept.append((line[condition] - random) / (best - random))
-            shares.append(f"{np.mean(kept):.2f}" if kept else "-")
-        table.add_row(name, str(len(own)), *shares, f"{np.mean([line['seconds'] for line in own]):.0f}" if own else "-")
-    console.print(table)
+def shares(line: dict[str, Any], before: dict[str, Any]) -> dict[str, float]:
+    """The share kept by condition, of the agent's clean score under the same policy."""
+    known = scale(line["env"])
+    random = 0.0 if known is None else known.random
+    kept = {}
+    for condition in (condition for condition in CONDITIONS if condition in line):
+        best = before.get(f"id {condition.split()[1]}", before["id greedy"])  # a DQN's student samples, a DQN does not
+        kept[condition] = (line[condition] - random) / (best - random)
+    return kept
+
+
+def tables(lines: list[dict[str, Any]]) -> Iterator[tuple[str, list[list[str]]]]:
+    """By environment: one row per recipe, the mean share over agents and in brackets the worst."""
+    before = {line["run"]: line for line in lines if line["variant"] == "parts: before"}
+    for env in dict.fromkeys(line["env"] for line in lines):
+        rows = []
+        for name in dict.fromkeys(line["variant"] for line in lines):
+            own = [line for line in lines if (line["env"], line["variant"]) == (env, name) and line["run"] in before]
+            kept = [shares(line, before[line["run"]]) for line in own]
+            cells = [_cell([k[condition] for k in kept if condition in k]) for condition in CONDITIONS]
+            if own:
+                rows.append([name, str(len(own)), *cells, f"{np.mean([line['seconds'] for line in own]):.0f}"])
+        yield env, rows
+
+
+def _cell(kept: list[float]) -> str:
+    return "-" if not kept else f"{np.mean(kept):.2f}" + (f" ({min(kept):.2f})" if len(kept) > 1 else "")
+
+
+def show(lines: list[dict[str, Any]], markdown: bool) -> None:
+    headings = ["recipe", "agents", *CONDITIONS, "CPU s"]
+    for env, rows in tables(lines):
+        if markdown:
+            lines_of_table = (headings, ["---"] * len(headings), *rows)
+            print(f"\n{env}\n", *(f"| {' | '.join(row)} |" for row in lines_of_table), sep="\n")
+            continue
+        table = Table(title=f"{env}: share of the clean score before hardening that is kept, mean (worst agent)")
+        for heading in headings:
+            table.add_column(heading, justify="left" if heading == "recipe" else "right")
+        for row in rows:
+            table.add_row(*row)
+        Console(width=200).print(table)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="+", metavar="AGENT", help="run folders, saved agents, or sb3:FILE")
+    parser.add_argument("runs", nargs="*", metavar="AGENT", help="run folders, saved agents, or sb3:FILE")
     parser.add_argument("--env", help="environment of an agent that does not know it")
     parser.add_argument("--out", type=Path, default=Path("hardening.jsonl"), help="file of the results")
     parser.add_argument("--only", nargs="+", default=[], help="groups of recipes, by the beginning of their names")
@@ -113,20 +137,20 @@ def main() -> None:
     parser.add_argument("--states", type=int, default=16_000, help="states where these do not vary")
     parser.add_argument("--episodes", type=int, default=10, help="games per condition")
     parser.add_argument("--seed", type=int, default=0, help="of hardening")
+    parser.add_argument("--markdown", action="store_true", help="print the tables for a page of the docs")
     args = parser.parse_args()
     use_one_thread()
     keep_freed_memory()
-    console = Console(width=160)
     lines = [json.loads(text) for text in args.out.read_text().splitlines()] if args.out.exists() else []
     for variant in variants(args.updates, args.states):
         wanted = not args.only or variant[0].startswith(("parts: before", *args.only))
         for run in args.runs if wanted else ():
             if any((line["run"], line["variant"]) == (run, variant[0]) for line in lines):
                 continue
-            lines.append(measure(run, args.env, variant, args.episodes, args.seed))
+            lines.append(measure(run, args.env, variant, args.episodes, args.seed, args.out.with_suffix("")))
             with args.out.open("a") as file:
                 file.write(json.dumps(lines[-1]) + "\n")
-    show(lines, console)
+    show(lines, args.markdown)
 
 
 if __name__ == "__main__":
