@@ -15,8 +15,11 @@ overshoots where g is flat, and never stops where rounding exceeds 1e-15.
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from dsacc.system.types import Array
 
 Bounds = tuple[float, float]
 
@@ -99,43 +102,62 @@ def _mean(base_BA: Tensor, p: Problem, lam_B: Tensor) -> tuple[Tensor, Tensor]:
 def solve_one(base_BA: Tensor, p: Problem, bounds: Bounds) -> Solution:
     """The root of E[unit] in `bounds`: Newton in a shrinking bracket, bisection where a step leaves it or stalls."""
     lower, upper = bounds
-    low_B, high_B = torch.full_like(p.size_B, lower), torch.full_like(p.size_B, upper)
-    g_low_B, _ = _mean(base_BA, p, low_B)
-    g_high_B, _ = _mean(base_BA, p, high_B)
-    slack_B = g_low_B <= p.noise_B
-    beyond_B = ~slack_B & (g_high_B >= 0)
-    done_B = slack_B | beyond_B  # also where all values are equal: g does not change then
-
-    # Regula falsi gives the first guess; rows that are done keep their answer from here on.
-    share_B = (g_low_B / (g_low_B - g_high_B)).clamp(0.0, 1.0).nan_to_num(0.5)
-    lam_B = torch.where(beyond_B, high_B, torch.where(slack_B, low_B, low_B + share_B * (high_B - low_B)))
-    lam_B = torch.where(p.flat_B, min(max(0.0, lower), upper), lam_B)
-    last_step_B = high_B - low_B
-    furthest_B = EXPONENT_TOLERANCE / p.size_B
-    iterations_B = torch.zeros_like(lam_B, dtype=torch.int64)
-    for _ in range(MAX_ITERATIONS):
-        if bool(done_B.all()):
-            break
-        iterations_B += ~done_B
-        g_B, pi_BA = _mean(base_BA, p, lam_B)
-        variance_B = (pi_BA * (p.unit_BA - g_B[:, None]).square_()).sum(dim=-1)
-        low_B = torch.where(g_B >= 0, lam_B, low_B)
-        high_B = torch.where(g_B <= 0, lam_B, high_B)
-        step_B = torch.where(g_B == 0, 0.0, g_B / (p.size_B * variance_B))
-        newton_B = lam_B + step_B
-        # A step onto an end of the bracket counts as inside. The answer does not depend on it: a row that has converged
-        # is settled below, and one that has not is halved at its next step.
-        good_B = (newton_B >= low_B) & (newton_B <= high_B) & (2 * step_B.abs() <= last_step_B)
-        size_B = lam_B.abs()
-        small_B = step_B.abs() <= torch.minimum(STEP_TOLERANCE * size_B.clamp(min=1.0), furthest_B)
-        settled_B = small_B | (high_B - low_B <= EPS * size_B)
-        next_B = torch.where(good_B, newton_B, (low_B + high_B) / 2)
-        next_B = torch.where(settled_B, newton_B.clamp(low_B, high_B), next_B)
-        last_step_B = (next_B - lam_B).abs()
-        lam_B = torch.where(done_B, lam_B, next_B)
-        done_B = done_B | settled_B
+    g_low_B, _ = _mean(base_BA, p, torch.full_like(p.size_B, lower))
+    g_high_B, _ = _mean(base_BA, p, torch.full_like(p.size_B, upper))
+    with np.errstate(all="ignore"):  # as in torch: what is not finite is dealt with where it is used
+        lam_B, iterations_B = _search(base_BA, p, bounds, _array(g_low_B), _array(g_high_B))
     g_B, pi_BA = _mean(base_BA, p, lam_B)
     lower_B, upper_B = lam_B == lower, lam_B == upper
     exponent_BA = base_BA.abs() + (lam_B.abs() * p.size_B)[:, None] * p.unit_BA.abs()
     solved_B = solved(p, g_B, pi_BA, exponent_BA, lower_B, upper_B)
     return Solution(lam_B, g_B * p.scale_B, iterations_B, lower_B, upper_B, solved_B)
+
+
+def _search(base_BA: Tensor, p: Problem, bounds: Bounds, g_low_B: Array, g_high_B: Array) -> tuple[Tensor, Tensor]:
+    """lambda and how many iterations it took, per state, from g at both bounds.
+
+    Sums over actions are torch's. The decisions about a state are NumPy's: to the bit the same numbers, and a call
+    takes a fifth of the time on arrays of this size.
+    """
+    lower, upper = bounds
+    flat_B, size_of_B, noise_B = _array(p.flat_B), _array(p.size_B), _array(p.noise_B)
+    low_B, high_B = np.full_like(size_of_B, lower), np.full_like(size_of_B, upper)
+    slack_B = g_low_B <= noise_B
+    beyond_B = ~slack_B & (g_high_B >= 0)
+    done_B = slack_B | beyond_B  # also where all values are equal: g does not change then
+
+    # Regula falsi gives the first guess; rows that are done keep their answer from here on.
+    share_B = np.clip(g_low_B / (g_low_B - g_high_B), 0.0, 1.0)
+    share_B = np.where(np.isnan(share_B), 0.5, share_B)
+    lam_B = np.where(beyond_B, high_B, np.where(slack_B, low_B, low_B + share_B * (high_B - low_B)))
+    lam_B = np.where(flat_B, min(max(0.0, lower), upper), lam_B)
+    last_step_B = high_B - low_B
+    furthest_B = EXPONENT_TOLERANCE / size_of_B
+    iterations_B = np.zeros(lam_B.shape, np.int64)
+    for _ in range(MAX_ITERATIONS):
+        if done_B.all():
+            break
+        iterations_B += ~done_B
+        g, pi_BA = _mean(base_BA, p, torch.from_numpy(lam_B).to(base_BA.device))
+        variance_B = _array((pi_BA * (p.unit_BA - g[:, None]).square_()).sum(dim=-1))
+        g_B = _array(g)
+        low_B = np.where(g_B >= 0, lam_B, low_B)
+        high_B = np.where(g_B <= 0, lam_B, high_B)
+        step_B = np.where(g_B == 0, 0.0, g_B / (size_of_B * variance_B))
+        newton_B = lam_B + step_B
+        length_B, size_B = np.abs(step_B), np.abs(lam_B)
+        # A step onto an end of the bracket counts as inside. The answer does not depend on it: a row that has converged
+        # is settled below, and one that has not is halved at its next step.
+        good_B = (newton_B >= low_B) & (newton_B <= high_B) & (2 * length_B <= last_step_B)
+        small_B = length_B <= np.minimum(STEP_TOLERANCE * np.maximum(size_B, 1.0), furthest_B)
+        settled_B = small_B | (high_B - low_B <= EPS * size_B)
+        next_B = np.where(good_B, newton_B, (low_B + high_B) / 2)
+        next_B = np.where(settled_B, np.clip(newton_B, low_B, high_B), next_B)
+        last_step_B = np.abs(next_B - lam_B)
+        lam_B = np.where(done_B, lam_B, next_B)
+        done_B = done_B | settled_B
+    return torch.from_numpy(lam_B).to(base_BA.device), torch.from_numpy(iterations_B).to(base_BA.device)
+
+
+def _array(x: Tensor) -> Array:
+    return x.cpu().numpy()
