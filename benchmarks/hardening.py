@@ -13,6 +13,9 @@ student (or the agent itself) with its raw scores, so a second call does what is
 one per environment, the mean over agents and, where there are several, the worst of them. Students are run folders
 beside the file, so a call that was stopped goes on where it was, and no recipe is made twice. CPU seconds are of
 hardening, of this call alone: near 0 where the student was there already.
+
+A greedy agent meets no randomness in most Atari games: ten games are then four different ones, and its score is luck.
+`--only sticky` plays with actions that stick with a probability of 0.1 per frame, the agent before hardening too.
 """
 
 import argparse
@@ -20,6 +23,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +33,8 @@ from rich.table import Table
 
 from dsacc import DSAC, evaluate, harden
 from dsacc.analysis.references import scale
+from dsacc.envs import EnvSource, make_env
+from dsacc.hardening.work import STATES, UPDATES
 from dsacc.shifts import register_augmentation, resolve
 from dsacc.system.memory import keep_freed_memory
 from dsacc.system.threads import use_one_thread
@@ -37,13 +43,14 @@ register_augmentation("nothing", lambda rng, shape: lambda picture, other: pictu
 WEATHER = ("snow", "rain", "fog")
 CONDITIONS = [f"{shift} {policy}" for policy in ("greedy", "sampled") for shift in ("id", *WEATHER)]
 GENERIC = resolve("generic")
+BEFORE, STICKY = "parts: before", "sticky: before"  # what others are compared with
 Variant = tuple[str, dict[str, Any] | None, dict[str, Any]]  # group and name, keywords of `harden`, of `evaluate`
 
 
 def variants(updates: int, states: int) -> Iterator[Variant]:
     """All recipes, by group. None hardens nothing."""
     usual: dict[str, Any] = {"updates": updates, "states": states}
-    yield "parts: before", None, {}
+    yield BEFORE, None, {}
     yield "parts: hardened", usual, {}
     yield "parts: near", {**usual, "augment": "near"}, {}
     yield "parts: clean pictures alone", {**usual, "augment": ["nothing"]}, {}
@@ -52,7 +59,7 @@ def variants(updates: int, states: int) -> Iterator[Variant]:
     for left_out in WEATHER:
         seen = [*GENERIC, *(shift for shift in WEATHER if shift != left_out)]
         yield f"weather: all but {left_out}", {**usual, "augment": seen}, {}
-    for n in (1_000, 2_500, 5_000, 10_000, 20_000, 40_000):
+    for n in (1_000, 2_000, 4_000, 8_000, 16_000, 40_000):
         yield f"updates: {n:,}", {**usual, "updates": n}, {}
     for n in (2_000, 4_000, 8_000, 16_000, 32_000):
         yield f"states: {n:,}", {**usual, "states": n}, {}
@@ -64,6 +71,9 @@ def variants(updates: int, states: int) -> Iterator[Variant]:
     for mode in ("frozen", "falling"):
         yield f"modes: {mode}, before", None, {"mode": mode}
         yield f"modes: {mode}, hardened", usual, {"mode": mode}
+    yield STICKY, None, {"sticky": 0.1}
+    yield "sticky: hardened", usual, {"sticky": 0.1}
+    yield "sticky: near", {**usual, "augment": "near"}, {"sticky": 0.1}
 
 
 def measure(run: str, env: str | None, variant: Variant, episodes: int, seed: int, kept: Path) -> dict[str, Any]:
@@ -75,12 +85,18 @@ def measure(run: str, env: str | None, variant: Variant, episodes: int, seed: in
     student = agent if recipe is None else harden(agent, env, seed=seed, trust=True, out=folder, **recipe)
     seconds = time.process_time() - began
     policies = ["greedy"] if student is run else ["greedy", "sampled"]  # a DQN has no other
-    shifts = ["id", *WEATHER]
-    rows = evaluate(student, env, episodes=episodes, policy=policies, shifts=shifts, out=folder, trust=True, **asked)
+    sticky = asked.get("sticky", 0.0)
+    game = agent.config.env if env is None and isinstance(agent, DSAC) else str(env)
+    where: EnvSource | None = partial(make_env, game, sticky=sticky) if sticky else env
+    games = folder.with_name(f"{folder.name}-sticky") if sticky else folder
+    asked = {key: value for key, value in asked.items() if key != "sticky"}
+    rows = evaluate(
+        student, where, episodes=episodes, policy=policies, shifts=["id", *WEATHER], out=games, trust=True, **asked
+    )
     facts = {name: rows[0][name] for name in ("env", "train_seed", "step")}
     line = {"run": run, **facts, "variant": name, "episodes": episodes, "seed": seed, "seconds": round(seconds, 1)}
     returns = {f"{row['shift']} {row['policy']}": row["returns"] for row in rows}
-    return {**line, "returns": returns, **{condition: float(np.mean(games)) for condition, games in returns.items()}}
+    return {**line, "returns": returns, **{condition: float(np.mean(scores)) for condition, scores in returns.items()}}
 
 
 def shares(line: dict[str, Any], before: dict[str, Any]) -> dict[str, float]:
@@ -96,12 +112,14 @@ def shares(line: dict[str, Any], before: dict[str, Any]) -> dict[str, float]:
 
 def tables(lines: list[dict[str, Any]]) -> Iterator[tuple[str, list[list[str]]]]:
     """By environment: one row per recipe, the mean share over agents and in brackets the worst."""
-    before = {line["run"]: line for line in lines if line["variant"] == "parts: before"}
+    before = {(line["run"], line["variant"]): line for line in lines if line["variant"] in (BEFORE, STICKY)}
     for env in dict.fromkeys(line["env"] for line in lines):
         rows = []
         for name in dict.fromkeys(line["variant"] for line in lines):
-            own = [line for line in lines if (line["env"], line["variant"]) == (env, name) and line["run"] in before]
-            kept = [shares(line, before[line["run"]]) for line in own]
+            same = STICKY if name.startswith("sticky") else BEFORE
+            own = [line for line in lines if (line["env"], line["variant"]) == (env, name)]
+            own = [line for line in own if (line["run"], same) in before]
+            kept = [shares(line, before[line["run"], same]) for line in own]
             cells = [_cell([k[condition] for k in kept if condition in k]) for condition in CONDITIONS]
             if own:
                 rows.append([name, str(len(own)), *cells, f"{np.mean([line['seconds'] for line in own]):.0f}"])
@@ -133,8 +151,8 @@ def main() -> None:
     parser.add_argument("--env", help="environment of an agent that does not know it")
     parser.add_argument("--out", type=Path, default=Path("hardening.jsonl"), help="file of the results")
     parser.add_argument("--only", nargs="+", default=[], help="groups of recipes, by the beginning of their names")
-    parser.add_argument("--updates", type=int, default=20_000, help="updates where these do not vary")
-    parser.add_argument("--states", type=int, default=16_000, help="states where these do not vary")
+    parser.add_argument("--updates", type=int, default=UPDATES, help="updates where these do not vary")
+    parser.add_argument("--states", type=int, default=STATES, help="states where these do not vary")
     parser.add_argument("--episodes", type=int, default=10, help="games per condition")
     parser.add_argument("--seed", type=int, default=0, help="of hardening")
     parser.add_argument("--markdown", action="store_true", help="print the tables for a page of the docs")
@@ -143,7 +161,7 @@ def main() -> None:
     keep_freed_memory()
     lines = [json.loads(text) for text in args.out.read_text().splitlines()] if args.out.exists() else []
     for variant in variants(args.updates, args.states):
-        wanted = not args.only or variant[0].startswith(("parts: before", *args.only))
+        wanted = variant[0].startswith((BEFORE, *args.only)) if args.only else not variant[0].startswith("sticky")
         for run in args.runs if wanted else ():
             if any((line["run"], line["variant"]) == (run, variant[0]) for line in lines):
                 continue
