@@ -89,6 +89,33 @@ def test_two_runs_that_claim_to_be_one_are_noted():
     assert "Are these two runs, or one" in notes[0]
 
 
+def test_greedy_episodes_that_repeat_themselves_are_told_once_per_game():
+    same = {"lengths": [90, 40, 90, 40]}
+    rows = [
+        row([7, 3, 7, 3], **same),
+        row([7, 3, 7, 3], seed=1, **same),
+        row([7, 3, 7, 3], "Alien", shift="fog", **same),
+    ]
+    (note,) = collect(rows)[1]
+    assert note == (
+        "Breakout: a greedy agent repeated its episodes (2 different ones of 4), so its clean score rests on few. "
+        "Test with --policy sampled too."
+    )
+    assert note in table(rows, width=300)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"policy": "sampled"},
+        {"lengths": [90, 40, 91, 40]},  # three different ones of four
+        {"lengths": [9, 9, 9, 9]},  # a game of one length, as Catch
+    ],
+)
+def test_other_episodes_are_not_called_repeated(changes):
+    assert collect([row([7, 3, 7, 3], **{"lengths": [90, 40, 90, 40], **changes})])[1] == []
+
+
 def test_the_latest_step_of_a_run_counts_and_unequal_training_is_noted():
     (results,), notes = collect([row([1]), row([5], step=2000), row([7], agent="dsac-m")])
     assert results.scores[ID, "dsac", "Breakout"].mean == 5

@@ -125,7 +125,7 @@ def collect(rows: Iterable[Row | Mapping[str, Any]]) -> tuple[list[Results], lis
     if not given:
         raise ConfigError("there are no evaluation rows to make a table of")
     final = final_rows(given)
-    notes = _notes_on_steps(given, final)
+    notes = _notes_on_steps(given, final) + _notes_on_repeats(final)
     found: dict[str, dict[_Key, _Tests]] = {}
     for row in final:
         tests = found.setdefault(row.policy, {}).setdefault((row.condition, row.agent, row.env), _Tests())
@@ -159,6 +159,21 @@ def _notes_on_steps(given: Sequence[Row], final: Sequence[Row]) -> list[str]:
     if len(trained) > 1:
         notes.append(f"Not all agents were trained equally long: {min(trained):,} to {max(trained):,} steps.")
     return notes
+
+
+def _notes_on_repeats(rows: Sequence[Row]) -> list[str]:
+    """A game without randomness is the same again for an agent that does not draw its actions. Two episodes count as
+    the same where score and length are; nothing is said where all are equally long, as in Catch."""
+    fewest: dict[str, tuple[int, int]] = {}  # by game: how many episodes are different, and of how many
+    for row in rows:
+        count, different = len(row.returns), len(set(zip(row.returns, row.lengths, strict=True)))
+        if row.policy == "greedy" and row.condition.clean and len(set(row.lengths)) > 1 and 2 * different <= count:
+            fewest[row.env] = min(fewest.get(row.env, (different, count)), (different, count))
+    return [
+        f"{game}: a greedy agent repeated its episodes ({different} different ones of {count}), so its clean score "
+        "rests on few. Test with --policy sampled too."
+        for game, (different, count) in sorted(fewest.items())
+    ]
 
 
 def _merge(old: list[float], row: Row, notes: list[str]) -> list[float]:
