@@ -160,8 +160,9 @@ def main() -> None:
     use_one_thread()
     keep_freed_memory()
     lines = [json.loads(text) for text in args.out.read_text().splitlines()] if args.out.exists() else []
+    compared = [] if all(name.startswith("sticky") for name in args.only) else [BEFORE]
     for variant in variants(args.updates, args.states):
-        wanted = variant[0].startswith((BEFORE, *args.only)) if args.only else not variant[0].startswith("sticky")
+        wanted = variant[0].startswith((*compared, *args.only)) if args.only else not variant[0].startswith("sticky")
         for run in args.runs if wanted else ():
             if any((line["run"], line["variant"]) == (run, variant[0]) for line in lines):
                 continue
