@@ -19,7 +19,7 @@ from dsacc.system.types import Array
 from dsacc.training.loop import Meter
 
 Row = dict[str, Any]
-UPDATES = 16_000  # of the student: ten minutes of one core on Atari, with the collection of states
+UPDATES = 16_000  # of the student: with the states, about ten minutes of one core on Atari
 STATES = 16_000  # collected in all
 ROUNDS = 2  # in which the student plays
 CLEAN = AUGMENTED = 16  # states per update
