@@ -14,7 +14,7 @@ one per environment, the mean over agents and, where there are several, the wors
 beside the file, so a call that was stopped goes on where it was, and no recipe is made twice. CPU seconds are of
 hardening, of this call alone: near 0 where the student was there already.
 
-A greedy agent meets no randomness in most Atari games: ten games are then four different ones, and its score is luck.
+A greedy agent meets hardly any randomness in some Atari games: ten games may be four different ones. Its score is luck.
 `--only sticky` plays with actions that stick with a probability of 0.1 per frame, the agent before hardening too.
 """
 
@@ -157,6 +157,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of hardening")
     parser.add_argument("--markdown", action="store_true", help="print the tables for a page of the docs")
     args = parser.parse_args()
+    if not args.runs and not args.out.exists():
+        parser.error(f"there is no file {args.out} to print; name an agent to make it")
     use_one_thread()
     keep_freed_memory()
     lines = [json.loads(text) for text in args.out.read_text().splitlines()] if args.out.exists() else []

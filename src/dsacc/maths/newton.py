@@ -116,8 +116,8 @@ def solve_one(base_BA: Tensor, p: Problem, bounds: Bounds) -> Solution:
 def _search(base_BA: Tensor, p: Problem, bounds: Bounds, g_low_B: Array, g_high_B: Array) -> tuple[Tensor, Tensor]:
     """lambda and how many iterations it took, per state, from g at both bounds.
 
-    Sums over actions are torch's. The decisions about a state are NumPy's: to the bit the same numbers, and a call
-    takes a fifth of the time on arrays of this size.
+    Sums over actions are torch's. The decisions about a state are NumPy's, which gives the same numbers to the bit and
+    takes less time on arrays of this size.
     """
     lower, upper = bounds
     flat_B, size_of_B, noise_B = _array(p.flat_B), _array(p.size_B), _array(p.noise_B)
