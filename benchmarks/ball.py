@@ -1,6 +1,7 @@
 """How well can the ball of Breakout be found in weather, through which picture filter, by a network of our size?
 
     python benchmarks/ball.py --filters high-pass none --augment generic --updates 3000
+    python benchmarks/ball.py --tracker
     python benchmarks/ball.py --picture ball.png
 
 A network with the trunk of the preset `efficient` learns to say where the ball is, from 16 clean and 16 augmented
@@ -8,6 +9,10 @@ stacks of four frames per update, as a student of `dsacc harden` learns what to 
 It is tested on other games, clean and in weather: the share of stacks in which it is at most half a paddle (8 of 160
 pixels) off to either side. In these games the paddle wanders about: a paddle that follows the ball would tell where the
 ball is. What the best constant guess is worth is in each line as `guess`.
+
+`--tracker` asks how much there is to be found: no network, but a search for the straight path through the four frames
+along which something bright moves at a speed that the ball may have. It is tested where the ball flies freely: straight,
+below the bricks and above the paddle.
 """
 
 import argparse
@@ -89,19 +94,21 @@ FILTERS: dict[str, Callable[[Array], Array]] = {
 
 
 def collect(count: int, seed: int, shifts: tuple[str, ...]) -> tuple[dict[str, Array], Array]:
-    """Stacks of the same games, clean and in weather, and the ball's place [N, 2] in each."""
+    """Stacks of the same games, clean and in weather, and the ball's place [N, 4, 2] in each of the four frames."""
     rng = np.random.default_rng(seed)
     envs: dict[str, Any] = {"id": make_env("Breakout")}
     envs |= {name: Shift(make_env("Breakout"), name, seed=seed) for name in shifts}
     seen = {name: env.reset(seed=seed)[0] for name, env in envs.items()}
     kept: dict[str, list[Array]] = {name: [] for name in envs}
-    places: list[tuple[int, int]] = []
+    places: list[list[tuple[int, int]]] = []
+    path: list[tuple[int, int]] = []
     games, goal = 0, 120
     while len(places) < count:
         ram = envs["id"].unwrapped.ale.getRAM()
         x, y, paddle = int(ram[BALL_X]), int(ram[BALL_Y]), int(ram[PADDLE_X])
-        if y > 0 and rng.random() < 0.35:  # there is a ball
-            places.append((x, y))
+        path = [*path[-3:], (x, y)] if y > 0 else []  # no ball at 0
+        if len(path) == 4 and rng.random() < 0.35:
+            places.append(path)
             for name, stacks in kept.items():
                 stacks.append(np.array(seen[name]))
         if rng.random() < 0.05:
@@ -112,7 +119,7 @@ def collect(count: int, seed: int, shifts: tuple[str, ...]) -> tuple[dict[str, A
             seen[name], _, terminated, truncated, _ = env.step(action)
             over = terminated or truncated
         if over:
-            games += 1
+            games, path = games + 1, []
             seen = {name: env.reset(seed=1_000 * seed + games)[0] for name, env in envs.items()}
     return {name: np.stack(stacks) for name, stacks in kept.items()}, np.array(places)
 
@@ -154,7 +161,7 @@ def measure(
     train: tuple[Array, Array], test: tuple[dict[str, Array], Array], picture_filter: str, args: argparse.Namespace
 ) -> dict[str, Any]:
     """Train a finder through one filter; the share of stacks in which it finds the ball, per condition."""
-    stacks, places = train
+    stacks, places = train[0], train[1][:, -1]
     torch.manual_seed(args.seed)
     rng = np.random.default_rng(args.seed)
     finder = Finder(args.encoder, args.rescale)
@@ -170,15 +177,62 @@ def measure(
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.param_groups[0]["lr"] = 1e-3 * (1 - update / args.updates)
         optimizer.step()
-    found = {}
+    found, x = {}, test[1][:, -1, 0]
     with torch.no_grad():
         for name, tested in test[0].items():
-            off = (finder(seen_through(tested, picture_filter))[:, 0].numpy() * SPREAD[0] + MIDDLE[0]) - test[1][:, 0]
+            off = (finder(seen_through(tested, picture_filter))[:, 0].numpy() * SPREAD[0] + MIDDLE[0]) - x
             found[name] = round(float((np.abs(off) < HALF_PADDLE).mean()), 2)
-    x = test[1][:, 0]
     found["guess"] = round(max(float((np.abs(x - at) < HALF_PADDLE).mean()) for at in range(*PADDLE_REACH)), 2)
     said = {"filter": picture_filter, "augment": " ".join(args.augment), "encoder": args.encoder}
     return {**said, "updates": args.updates, "CPU s": round(time.process_time() - began), **found}
+
+
+# --- the tracker ------------------------------------------------------------------------------------------------------
+
+
+FIELD = (40, 74)  # rows of the picture between bricks and paddle
+PER_X, PER_Y = 84 / 160, 84 / 210  # pixels of the picture per unit of the memory
+SPEEDS = [(x * PER_X, y * PER_Y) for x in (-6, -4, -3, 3, 4, 6) for y in (-6, -4, 4, 6)]  # seen in games; per step
+CLIP = 60  # grey levels above which brightness says nothing more: flakes are brighter than the ball
+
+
+def pixels(places: Array) -> Array:
+    """Places of the memory as x and y in the picture."""
+    return np.asarray(places, float) * (PER_X, PER_Y) + (-26.0, 3.2)
+
+
+def track(stack: Array) -> float:
+    """x at which the best straight path through the four frames ends.
+
+    A path is as good as the least of its four frames, in levels above their median over time; it is the same under
+    each speed. A twentieth of the sum decides between equals.
+    """
+    rows, columns = np.mgrid[FIELD[0] : FIELD[1] : 0.5, 6:79:0.5].astype(np.float32)
+    frames = np.stack([_detail(frame) for frame in stack])
+    above = [cv2.blur(frame, (2, 2)) for frame in np.clip(frames - np.median(frames, axis=0), -CLIP, CLIP)]
+    best, ends = -np.inf, 0.0
+    for x, y in SPEEDS:
+        met = [cv2.remap(above[3 - k], columns - k * x, rows - k * y, cv2.INTER_LINEAR) for k in range(4)]
+        good = np.min(met, axis=0) + 0.05 * np.sum(met, axis=0)
+        if good.max() > best:
+            best, ends = float(good.max()), float(columns.flat[good.argmax()])
+    return ends
+
+
+def tracked(stacks: dict[str, Array], places: Array) -> dict[str, Any]:
+    """The share of stacks in which the tracker finds the ball, per condition, where it flies freely."""
+    at = pixels(places)
+    steps = np.diff(at, axis=1)
+    free = np.abs(steps - steps[:, :1]).max(axis=(1, 2)) < 0.6
+    free &= (at[..., 1].min(axis=1) > FIELD[0]) & (at[..., 1].max(axis=1) < FIELD[1] - 1)
+    found = {}
+    for name, seen in stacks.items():
+        off = np.array([track(stack) for stack in seen[free]]) - at[free, -1, 0]
+        found[name] = round(float((np.abs(off) < HALF_PADDLE * PER_X).mean()), 2)
+    return {"stacks": int(free.sum()), **found}
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
 
 
 def draw(path: Path, stack: int = 500, zoom: int = 3) -> None:
@@ -202,11 +256,15 @@ def main() -> None:
     parser.add_argument("--states", type=int, default=8_000, help="stacks to learn from")
     parser.add_argument("--seed", type=int, default=0, help="of learning")
     parser.add_argument("--out", type=Path, help="file to which each result is added, as a line of JSON")
+    parser.add_argument("--tracker", action="store_true", help="search for straight paths in place of learning")
     parser.add_argument("--picture", type=Path, help="draw the four frames of a state in each weather, and stop")
     args = parser.parse_args()
     use_one_thread()
     if args.picture is not None:
         draw(args.picture)
+        return
+    if args.tracker:
+        print(json.dumps(tracked(*collect(800, 11, WEATHER))))
         return
     (clean, places), test = collect(args.states, 12, ()), collect(800, 11, WEATHER)
     for picture_filter in args.filters:
