@@ -11,8 +11,8 @@ pixels) off to either side. In these games the paddle wanders about: a paddle th
 ball is. What the best constant guess is worth is in each line as `guess`.
 
 `--tracker` asks how much there is to be found: no network, but a search for the straight path through the four frames
-along which something bright moves at a speed that the ball may have. It is tested where the ball flies freely: straight,
-below the bricks and above the paddle.
+along which something bright moves at a speed that the ball may have. It is tested where the ball flies straight, below
+the bricks and above the paddle.
 """
 
 import argparse
@@ -204,8 +204,8 @@ def pixels(places: Array) -> Array:
 def track(stack: Array) -> float:
     """x at which the best straight path through the four frames ends.
 
-    A path is as good as the least of its four frames, in levels above their median over time; it is the same under
-    each speed. A twentieth of the sum decides between equals.
+    A path is as good as the darkest of its four places, in grey levels of the local detail above its median over time.
+    A twentieth of their sum decides between equals.
     """
     rows, columns = np.mgrid[FIELD[0] : FIELD[1] : 0.5, 6:79:0.5].astype(np.float32)
     frames = np.stack([_detail(frame) for frame in stack])
