@@ -1,4 +1,4 @@
-"""Train a DQN of Stable-Baselines3, to be hardened: on Catch in five minutes of one core, on an Atari game in about an hour.
+"""Train a DQN of Stable-Baselines3, to be hardened: on Catch in five minutes, on an Atari game in about an hour.
 
     python benchmarks/sb3_dqn.py dsacc/Catch-v0 --steps 8000 --out catch-dqn.zip
     python benchmarks/sb3_dqn.py MsPacman --steps 60000 --out pacman-dqn.zip
