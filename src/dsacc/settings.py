@@ -36,7 +36,7 @@ class Settings(TypedDict, total=False):
     shared_trunk: bool
     rescale_features: bool
     layer_norm: bool
-    picture_filter: Literal["none", "high-pass"]
+    picture_filter: Literal["none", "high-pass", "detail"]
     standardise_pictures: bool
     hidden: int
     hidden_layers: int

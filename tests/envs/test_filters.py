@@ -8,14 +8,14 @@ from helpers.extras import atari
 
 from dsacc import DSAC, evaluate, make_env
 from dsacc.envs import Observations
-from dsacc.envs.filters import filtered, filtered_picture, high_pass, window
+from dsacc.envs.filters import FILTERS, detail, filtered, filtered_picture, high_pass, window
 from dsacc.errors import ConfigError
 
 CATCH = {"picture_filter": "high-pass", "random_steps": 10, "hidden": 16, "batch_size": 8, "replay_size": 200}
 
 
 def slowly(plane):
-    """The definition, pixel by pixel."""
+    """The picture less its local mean, pixel by pixel."""
     height, width = plane.shape
     reach = window(height, width) // 2
 
@@ -28,19 +28,32 @@ def slowly(plane):
             rows = [mirrored(y + k, height) for k in range(-reach, reach + 1)]
             columns = [mirrored(x + k, width) for k in range(-reach, reach + 1)]
             edges[y, x] = float(plane[y, x]) - plane[np.ix_(rows, columns)].astype(float).mean()
-    return 128 + 127 / 3 * np.clip(edges / (edges.std() + 2), -3, 3)
+    return edges
 
 
 @pytest.mark.parametrize("shape", [(84, 84), (40, 30), (16, 21)])
-def test_high_pass_is_its_definition_rounded(shape):
+def test_a_filter_is_its_definition_rounded(shape):
     plane = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
     plane[5:9, 3:8] = 255
-    assert np.abs(high_pass(plane) - slowly(plane)).max() <= 0.5 + 1e-9
+    edges = slowly(plane)
+    assert np.abs(high_pass(plane) - (128 + 127 / 3 * np.clip(edges / (edges.std() + 2), -3, 3))).max() <= 0.5 + 1e-9
+    assert np.abs(detail(plane) - (128 + 127 * np.clip(edges / 72, -1, 1))).max() <= 0.5 + 1e-9
 
 
-def test_a_flat_picture_is_128_whatever_its_level():
+@pytest.mark.parametrize("name", FILTERS)
+def test_a_flat_picture_is_128_whatever_its_level(name):
     for level in (0, 17, 255):
-        assert (high_pass(np.full((84, 84), level, np.uint8)) == 128).all()
+        assert (FILTERS[name](np.full((84, 84), level, np.uint8)) == 128).all()
+
+
+def test_bright_spots_make_a_faint_ball_fainter_for_high_pass_and_not_for_detail():
+    clean = np.zeros((84, 84), np.uint8)
+    clean[42:44, 42:44] = 30
+    spots = clean.copy()
+    spots[::12, ::12] = 255
+    assert (detail(spots)[42:44, 42:44] == detail(clean)[42:44, 42:44]).all()
+    seen = [int(high_pass(plane)[42, 42]) - 128 for plane in (clean, spots)]
+    assert seen[1] < 0.5 * seen[0]
 
 
 def test_added_light_changes_nothing_and_contrast_little():
@@ -106,5 +119,5 @@ def test_the_same_weights_behind_another_filter_are_another_agent(tmp_path):
 def test_vectors_pass_and_an_unknown_filter_is_refused():
     cart = Observations(gym.make("CartPole-v1").observation_space, "high-pass")
     assert cart.encode(np.ones(4, np.float32)).tolist() == [[1, 1, 1, 1]]
-    with pytest.raises(ConfigError, match="picture_filter is one of none, high-pass, not 'low-pass'"):
+    with pytest.raises(ConfigError, match="picture_filter is one of none, high-pass, detail, not 'low-pass'"):
         DSAC("dsacc/Catch-v0", picture_filter="low-pass")

@@ -60,7 +60,7 @@ def quiet(line: str) -> None:
 def test_a_stage_is_read_with_its_defaults_and_for_its_agents(tmp_path):
     dsac, dsac_m = plan_of(GRID + '[harden]\nagents = "dsac-m"\n', tmp_path).runs
     assert dsac.harden == ()
-    assert dsac_m.harden == (Stage(("generic",), 16_000, 16_000, 2),)
+    assert dsac_m.harden == (Stage(("generic",), 16_000, 20_000, 2, fresh=True),)
     (student,) = dsac_m.students
     assert (student.agent, student.title) == ("dsac-m, hardened", "dsac-m, hardened")
     assert student.name.startswith(f"{dsac_m.name}-hardened-")
@@ -68,12 +68,12 @@ def test_a_stage_is_read_with_its_defaults_and_for_its_agents(tmp_path):
         'harden = {augment = ["near", "fog"], updates = 9, states = 99, rounds = 0, picture_filter = "high-pass"}'
     )
     run = plan_of(one_line + GRID, tmp_path).runs[0]
-    assert run.harden == (Stage(("near", "fog"), 9, 99, 0, "high-pass", "near fog"),)
+    assert run.harden == (Stage(("near", "fog"), 9, 99, 0, "high-pass", "near fog", fresh=True),)
     assert run.students[0].agent == "dsac, hardened (near fog)"
-    begun_anew = plan_of(GRID + "[harden]\nfresh = true\n", tmp_path).runs[1]
-    assert begun_anew.harden[0].recipe["fresh"] is True
-    assert begun_anew.students[0].name != student.name
-    assert "fresh" not in dsac_m.harden[0].recipe  # the student's name is the hash of it, as before there was the key
+    copied = plan_of(GRID + "[harden]\nfresh = false\n", tmp_path).runs[1]
+    assert [run.harden[0].recipe["fresh"] for run in (dsac_m, copied)] == [True, False]  # as `harden` gets it
+    assert copied.students[0].name != student.name
+    assert "fresh" not in copied.harden[0].identity  # its name is the hash of it, as before there was the key
 
 
 def test_several_stages_and_variants_give_students_with_names_of_their_own(tmp_path):
@@ -110,7 +110,7 @@ def test_a_plan_without_a_stage_is_written_as_before(tmp_path):
         ("[harden]\nupdates = 1\nrounds = 5", "harden: 5 rounds are too many for 1 updates"),
         ('[harden]\naugment = "genric"', "harden: unknown augmentation 'genric'; did you mean 'generic'?"),
         ("[harden]\naugment = []", "harden.augment must be a list of texts, not []"),
-        ('[harden]\npicture_filter = "low"', "harden.picture_filter must be one of none, high-pass, not 'low'"),
+        ('[harden]\npicture_filter = "low"', "harden.picture_filter must be one of none, high-pass, detail, not 'low'"),
         ('[[variants]]\nlabel = "a"\nharden = 0', "variants[1].harden must be true or false, not 0"),
         ("[harden]\nfresh = 1", "harden.fresh must be true or false, not 1"),
         ('[harden]\nagents = ["dqn"]', "harden.agents must be one of dsac, dsac-m, dsac-v, dsac-mv, not 'dqn'"),

@@ -40,23 +40,34 @@ def test_a_player_that_only_looks_becomes_a_student_that_keeps_its_score():
     score = mean(evaluate(student, Sides, **asked))
     assert score["id"] > 3.8  # of 4; 2 by chance
     assert min(score.values()) > 3.2, score
-    assert student.config.picture_filter == "high-pass"
+    assert student.config.picture_filter == "detail"
 
 
-def test_a_student_of_ours_begins_as_a_copy_and_its_teacher_stays_as_it_is(teacher, monkeypatch):
+def test_a_student_of_ours_can_begin_as_a_copy_and_its_teacher_stays_as_it_is(teacher, monkeypatch):
     before = {name: tensor.clone() for name, tensor in teacher.learner.state().items()}
     monkeypatch.setattr("dsacc.hardening.distil.RATE", 0.0)
-    student = harden(teacher, Sides, **SMALL)
+    student = harden(teacher, Sides, **SMALL, fresh=False)
     seen = np.stack([Sides().reset(seed=s)[0] for s in range(20)])
     assert (student.logits(seen) == teacher.logits(seen)).all()
     assert all((before[name] == tensor).all() for name, tensor in teacher.learner.state().items())
     assert (student.config, student.step) == (teacher.config, teacher.step)
 
 
-def test_a_student_with_another_filter_begins_anew_and_keeps_the_other_settings(teacher):
-    student = harden(teacher, Sides, **SMALL, picture_filter="none")
-    assert student.config == replace(teacher.config, picture_filter="none")
+@pytest.mark.parametrize("asked", [{}, {"picture_filter": "none"}, {"picture_filter": "none", "fresh": False}])
+def test_a_student_begins_anew_with_a_layer_norm_and_keeps_the_other_settings(teacher, asked):
+    student = harden(teacher, Sides, **SMALL, **asked)
+    seen_through = asked.get("picture_filter", "detail")
+    new = {"picture_filter": seen_through, "layer_norm": True, "rescale_features": False}
+    assert student.config == replace(teacher.config, **new)
     assert student.step == teacher.step
+    assert student.hardened["fresh"] is True
+
+
+def test_an_agent_that_was_trained_under_augmentation_gets_a_filtered_student_that_remembers_it():
+    teacher = DSAC(Sides, None, "efficient", augment_pictures="near", augmented_states=4, **TINY).learn(30)
+    student = harden(teacher, Sides, **SMALL)
+    assert (student.config.picture_filter, student.config.augment_pictures) == ("detail", "none")
+    assert {row["exposure"] for row in evaluate(student, Sides, shifts=["snow", "fog"], episodes=1)} == {"near"}
 
 
 def test_the_student_learns_to_say_under_augmentation_what_its_teacher_says_of_the_clean_picture(teacher):
@@ -74,7 +85,7 @@ def test_the_student_learns_to_say_under_augmentation_what_its_teacher_says_of_t
 
 def test_values_are_kept_too_so_that_a_student_can_go_on_learning(teacher, monkeypatch):
     monkeypatch.setattr("dsacc.hardening.distil.RATE", 1e-4)  # twelve updates are not enough to settle at a larger one
-    student = harden(teacher, Sides, **SMALL)
+    student = harden(teacher, Sides, **SMALL, fresh=False)
     seen = np.stack([Sides().reset(seed=s)[0] for s in range(20)])
     before, after = (Teacher(as_player(agent), 2).answer(seen).q_2NA for agent in (teacher, student))
     assert np.abs(after - before).mean() < 0.3 * before.std()

@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from dsacc import DSAC
 from dsacc.cli import main
-from dsacc.envs.filters import filtered
+from dsacc.envs.filters import FILTERS, filtered
 from dsacc.errors import ModelError
 from dsacc.play import export
 from dsacc.play.adapters import OnnxPlayer, OwnPlayer, find_player
@@ -158,15 +158,17 @@ def test_a_mistake_in_the_command_is_a_line(tmp_path, monkeypatch, capsys):
     assert "cannot be written" in capsys.readouterr().err
 
 
-def test_an_exported_filter_gives_the_same_bytes():
+@pytest.mark.parametrize("name", FILTERS)
+def test_an_exported_filter_gives_the_same_bytes(name):
     rng = np.random.default_rng(0)
     for shape in ((4, 84, 84), (3, 40, 31)):
         pictures = (rng.random((5, *shape)) * 255 * rng.random((5, 1, 1, 1))).astype(np.uint8)
-        assert (export._high_pass(torch.from_numpy(pictures)).numpy() == filtered(pictures, "high-pass")).all()
+        assert (export._FILTERS[name](torch.from_numpy(pictures)).numpy() == filtered(pictures, name)).all()
 
 
-def test_an_agent_behind_a_filter_is_exported_with_it(tmp_path):
-    model = DSAC("dsacc/Catch-v0", picture_filter="high-pass", hidden=16)
+@pytest.mark.parametrize("name", FILTERS)
+def test_an_agent_behind_a_filter_is_exported_with_it(tmp_path, name):
+    model = DSAC("dsacc/Catch-v0", picture_filter=name, hidden=16)
     export_onnx(model, tmp_path / "a.onnx")
     raw = np.stack([model.env.reset(seed=s)[0] for s in range(4)])
     dimmed = (raw * 0.5 + 40).astype(np.uint8)

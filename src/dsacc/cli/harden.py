@@ -23,17 +23,17 @@ def add(commands: Commands) -> None:
     augment = "generic (nothing like weather), near (relatives of weather too), or kinds by name (default: generic)"
     parser.add_argument("--augment", nargs="+", default=["generic"], metavar="KIND", help=augment)
     parser.add_argument("--updates", type=whole, help="updates of the student, of 32 states each (default: 16000)")
-    parser.add_argument("--states", type=whole, help="states that are collected (default: 16000)")
+    parser.add_argument("--states", type=whole, help="states that are collected (default: 20000)")
     rounds = "rounds in which the student's own play gives half of the states; 0: all are the teacher's (default: 2)"
     parser.add_argument("--rounds", type=whole, help=rounds)
     parser.add_argument("--seed", type=whole, default=0, help="fixes everything random (default: 0)")
     every = "updates between checkpoints (default: 1000)"
     parser.add_argument("--checkpoint-every", type=whole, default=1_000, help=every)
-    filters = "picture filter of the student (default: the agent's own; high-pass for agents of others)"
+    filters = "picture filter of the student (default: detail; with --no-fresh the agent's own)"
     setting = next(f for f in fields(Config) if f.name == "picture_filter")
     parser.add_argument("--picture-filter", choices=choices(setting), help=filters)
-    fresh = "begin with new weights, also where the student could begin as a copy"
-    parser.add_argument("--fresh", action="store_true", help=fresh)
+    fresh = "begin with new weights (default), or as a copy of an agent of dsacc: closer to it on clean pictures alone"
+    parser.add_argument("--fresh", action=argparse.BooleanOptionalAction, default=True, help=fresh)
     parser.add_argument("--values", action="store_true", help="scores of a function or an ONNX graph are values Q")
     trust_option(parser)
     parser.add_argument("--device", default="cpu", help="cpu, cuda or mps (default: cpu)")

@@ -89,8 +89,10 @@ class Fields:
     layer_norm: bool = o.candidate(
         False, "normalise the convolution output of each picture, or each hidden layer of the mlp, by mean and spread"
     )
-    picture_filter: Literal["none", "high-pass"] = o.networks(
-        "none", "high-pass keeps edges at one contrast: light and fog are mostly removed before the network sees them"
+    picture_filter: Literal["none", "high-pass", "detail"] = o.networks(
+        "none",
+        "what differs from its surroundings, so that light and fog are mostly removed before the network sees them: "
+        "high-pass shows it at one contrast, detail in grey levels",
     )
     standardise_pictures: bool = o.experimental(
         False, "subtract each picture's mean and divide by its standard deviation: removes brightness and contrast"

@@ -21,6 +21,7 @@ else:
 WINDOW = 9 / 84  # side of the neighbourhood whose mean is taken away, as a share of the longer side
 FLOOR = 2.0  # grey levels added to the deviation, so that faint noise on a flat picture stays faint
 REACH = 3.0  # deviations at which values are clipped
+SPAN = 72.0  # grey levels at which `detail` clips
 FLAT = 128  # what a flat area becomes; the networks see (x - 128) / 127
 
 
@@ -36,19 +37,40 @@ def high_pass(plane: Array) -> Array:
     mean removes most of it where a global mean cannot. Everything is computed in whole numbers and in float64, in which
     these sums are exact: an exported graph gives the same bytes.
     """
-    side = window(*plane.shape)
-    area = side * side
-    total: Array = cv2.boxFilter(plane, cv2.CV_32F, (side, side), normalize=False)  # mirrored at the edges
-    d = (plane * np.float32(area) - total).astype(np.float64)  # area times d, exact
+    d, area = _difference(plane)
     n, flat = d.size, d.ravel()
     std = np.sqrt((flat @ flat - flat.sum() ** 2 / n) / n) / area
     d *= 127 / REACH / (std + FLOOR) / area
+    return _shown(d)
+
+
+def detail(plane: Array) -> Array:
+    """d = x - (mean of x over a 9x9 neighbourhood), then 128 + 127 clip(d / 72, -1, 1), rounded.
+
+    [H, W] uint8 -> [H, W] uint8. As `high_pass`, but in grey levels and not in deviations of the whole picture: a few
+    hundred flakes of snow then do not make everything else fainter. In return, a picture of less contrast stays one.
+    """
+    d, area = _difference(plane)
+    d *= 127 / SPAN / area
+    return _shown(d)
+
+
+def _difference(plane: Array) -> tuple[Array, int]:
+    """(x - mean of x over the neighbourhood) times the neighbourhood's area, exact in float64, and that area."""
+    side = window(*plane.shape)
+    area = side * side
+    total: Array = cv2.boxFilter(plane, cv2.CV_32F, (side, side), normalize=False)  # mirrored at the edges
+    return (plane * np.float32(area) - total).astype(np.float64), area
+
+
+def _shown(d: Array) -> Array:
+    """From -127 to 127 and beyond, to bytes around 128."""
     np.clip(d, -127, 127, out=d)
     d += FLAT + 0.5
     return d.astype(np.uint8)
 
 
-FILTERS: dict[str, Callable[[Array], Array]] = {"high-pass": high_pass}
+FILTERS: dict[str, Callable[[Array], Array]] = {"high-pass": high_pass, "detail": detail}
 
 
 def filtered_picture(picture: Array, name: str) -> Array:

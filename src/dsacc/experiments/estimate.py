@@ -18,6 +18,7 @@ from dsacc.experiments.facts import EnvFacts, facts_of, memory_of
 from dsacc.experiments.plan import Plan, Run, Stage
 from dsacc.experiments.status import Standing, read_standings
 from dsacc.experiments.task import is_done
+from dsacc.hardening.distil import FILTER
 from dsacc.hardening.states import GAMES, STRIDE
 from dsacc.hardening.work import AUGMENTED, CLEAN
 from dsacc.play.rollout import BATCH
@@ -73,7 +74,7 @@ class Need:
 def kind_of(run: Run) -> tuple[Any, ...]:
     """Runs of one kind take the same time per step."""
     settings = [value for name, value in dataclasses.asdict(run.config).items() if name not in FREE]
-    students = [(stage.augment, stage.picture_filter) for stage in run.harden]
+    students = [(stage.augment, stage.picture_filter, stage.fresh) for stage in run.harden]
     return (facts_of(run.source or run.env).spec, *settings, *students)
 
 
@@ -107,14 +108,15 @@ def _student_update(model: Any, stage: Stage, observation: Array) -> float:
     from dsacc.hardening.student import Student
 
     states = np.stack([observation] * AUGMENTED)
-    see = Observations(model.observations.space, stage.picture_filter or model.config.picture_filter).encode
+    seen_through = stage.picture_filter or (FILTER if stage.fresh else model.config.picture_filter)
+    see = Observations(model.observations.space, seen_through).encode
     augmenter, rng = Augmenter(resolve(stage.augment), states.shape[1:]), np.random.default_rng(0)
     clean, student, actions = see(np.stack([observation] * CLEAN)), Student(model, 1e-4, 1), model.learner.actions
     policy_BA = np.full((CLEAN + AUGMENTED, actions), 1 / actions, np.float32)
     q_2BA = np.zeros((2, *policy_BA.shape), np.float32)
 
     def update() -> None:
-        student.update(np.concatenate([clean, see(augmenter(states, states, rng))]), policy_BA, q_2BA, 1.0, 0)
+        student.update(np.concatenate([clean, see(augmenter(states, states, rng))]), policy_BA, q_2BA, 1.0, 0, CLEAN)
 
     return _seconds(update)
 

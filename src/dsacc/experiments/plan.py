@@ -26,15 +26,19 @@ class Stage:
     updates: int
     states: int
     rounds: int
-    picture_filter: str | None = None  # of the student; None keeps the run's own
+    picture_filter: str | None = None  # of the student; None is the default of `harden`
     label: str = ""  # tells the students of one run apart in tables; does not change the student
-    fresh: bool = False  # new weights in place of a copy of the run's
+    fresh: bool = False  # new weights in place of a copy of the run's; plans from before this key made copies
 
     @property
     def recipe(self) -> dict[str, Any]:
         """Everything that changes the student, by the names that `harden` has for it."""
-        left_out = ("label",) if self.fresh else ("label", "fresh")  # so that students made before keep their names
-        return {name: value for name, value in vars(self).items() if name not in left_out}
+        return {name: value for name, value in vars(self).items() if name != "label"}
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The recipe as the student's name is made of it. Copies that were made before keep their names."""
+        return {name: value for name, value in self.recipe.items() if name != "fresh" or value}
 
     @property
     def title(self) -> str:
@@ -101,7 +105,7 @@ class Student:
     def name(self) -> str:
         """The name of its folder. It follows from the run, its steps and the recipe: a run that grows gets a new
         student, and the old one stays."""
-        text = json.dumps([self.run.steps, self.stage.recipe])
+        text = json.dumps([self.run.steps, self.stage.identity])
         return f"{self.run.name}-hardened-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
     @property

@@ -5,10 +5,10 @@
 agents = ["dsac-m"]             # default: all agents of the grid
 augment = "generic"             # or "near", or a list of augmentations and shifts
 updates = 20_000
-states = 16_000
+states = 20_000
 rounds = 2
-picture_filter = "high-pass"    # default: that of the run
-fresh = true                    # new weights; default: a student with its run's filter begins as a copy
+picture_filter = "high-pass"    # default: detail; with fresh = false that of the run
+fresh = false                   # begin as a copy of the run's agent; default: new weights
 label = "long"                  # in tables: "dsac-m, hardened (long)"
 ```
 """
@@ -68,7 +68,7 @@ def _stage(checks: Checks, table: Mapping[str, Any], key: str) -> tuple[Stage, t
     seen_through = table.get("picture_filter")
     if seen_through is not None and seen_through not in FILTERS:
         raise checks.wrong(f"{at}picture_filter", f"must be one of {', '.join(FILTERS)}, not {seen_through!r}")
-    fresh = table.get("fresh", False)
+    fresh = table.get("fresh", True)
     if not isinstance(fresh, bool):
         raise checks.wrong(f"{at}fresh", f"must be true or false, not {fresh!r}")
     label = table.get("label", "" if augment == Recipe.augment else " ".join(augment))

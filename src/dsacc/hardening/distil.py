@@ -31,6 +31,9 @@ from dsacc.system.threads import using_threads
 Env = gym.Env[Any, Any]
 CHECKPOINT_EVERY = 1_000  # updates
 RATE = 1e-3  # Adam's step size at the start
+FILTER = "detail"  # of a student that begins anew
+# What a new student has in place of its teacher's settings: one bright flake sets the scale of rescaled features.
+NEW: dict[str, Any] = {"layer_norm": True, "rescale_features": False}
 
 
 def harden(
@@ -43,7 +46,7 @@ def harden(
     rounds: int = ROUNDS,
     seed: int = 0,
     picture_filter: str | None = None,
-    fresh: bool = False,
+    fresh: bool = True,
     values: bool = False,
     out: str | Path | None = None,
     checkpoint_every: int = CHECKPOINT_EVERY,
@@ -57,12 +60,13 @@ def harden(
     - `agent`, `env`, `trust`: as in `evaluate`. The environment must show pictures.
     - `augment`: "generic" (nothing that looks like weather), "near" (relatives of weather too), or any augmentations
       and shifts by name.
-    - `updates`: of the student, each from 16 clean and 16 augmented states.
+    - `updates`: of the student, each from 8 clean and 24 augmented states.
     - `states`: how many are collected. With `rounds`, half of them come from the student's own play under augmentation,
       collected in so many rounds; the others from the teacher's play.
     - `seed` fixes everything random.
-    - `picture_filter`: of the student. By default that of the agent if it is ours, else "high-pass".
-    - `fresh`: begin with new weights. Otherwise a student of ours with its teacher's filter begins as a copy.
+    - `picture_filter`: of the student. By default "detail", and that of the agent if the student begins as its copy.
+    - `fresh`: begin with new weights and a layer norm. With False, a student of an agent of ours with the same filter
+      begins as a copy: closer to the agent on clean pictures, further from it in weather.
     - `values`: the scores that a function or an ONNX graph returns are values Q, not logits.
     - `out`: a run folder for the student. The same call continues it after a stop, and ends with the same bytes. It is
       saved every `checkpoint_every` updates.
@@ -120,17 +124,19 @@ def _student(teacher: Teacher, env: Env, picture_filter: str | None, fresh: bool
         "kinds": list(kinds),
         **{name: list(value) if isinstance(value, tuple) else value for name, value in vars(recipe).items()},
     }
-    picture_filter = picture_filter or ("high-pass" if own is None else own.config.picture_filter)
+    picture_filter = picture_filter or (FILTER if fresh or own is None else own.config.picture_filter)
     hardened["fresh"] = fresh or own is None or picture_filter != own.config.picture_filter
     about: dict[str, Any] = {"hardened": hardened, "environment": noted(record_of(env))}
     if own is not None and not hardened["fresh"]:
         return DSAC.from_file(replace(own.to_file(), **about), device=device)
     if own is not None:
-        settings: dict[str, Any] = {**vars(own.config), "picture_filter": picture_filter}
+        settings: dict[str, Any] = {**vars(own.config), **NEW, "picture_filter": picture_filter}
         settings.pop("env")
+        if picture_filter != "none":
+            settings["augment_pictures"] = "none"  # training does not augment behind a filter; `kinds` remembers it
         begun = DSAC(env, preset="classic", **settings)  # the preset changes nothing: every setting is given
     else:
-        preset, settings = default_preset(pictures=True), {"picture_filter": picture_filter}
+        preset, settings = default_preset(pictures=True), {**NEW, "picture_filter": picture_filter}
         begun = DSAC(env, preset=preset, seed=player.train_seed or 0, **settings)
     return DSAC.from_file(replace(begun.to_file(), step=player.step or 0, **about), device=device)
 

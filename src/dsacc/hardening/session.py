@@ -6,7 +6,7 @@ from dsacc.runs import Checkpoint, Entry, RunFolder, model_bytes, parse_model
 from dsacc.runs.session import FolderSession
 from dsacc.system.packing import flatten, pack_arrays, unflatten, unpack_arrays
 
-FORMAT = 1  # of hardening.safetensors
+FORMAT = 2  # of hardening.safetensors; 1 had 16 clean and 16 augmented states per update
 
 
 class HardenSession(FolderSession):

@@ -31,9 +31,10 @@ class Student:
         self.optimizer = torch.optim.Adam(self.parameters, lr=rate, fused=learner.device.type != "mps")
 
     def update(
-        self, seen: Array, policy_BA: Array, q_2BA: Array | None, scale: float, update: int
+        self, seen: Array, policy_BA: Array, q_2BA: Array | None, scale: float, update: int, clean: int
     ) -> dict[str, Tensor]:
-        """One update from encoded observations [B, ...] and the teacher's answers. Returns what to log."""
+        """One update from encoded observations [B, ...], of which the first `clean` are not augmented, and the
+        teacher's answers. Returns what to log."""
         learner, device = self.learner, self.learner.device
         observation = learner.scaled(torch.from_numpy(seen).to(device))
         features = learner.critics.features(observation)
@@ -54,9 +55,8 @@ class Student:
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.param_groups[0]["lr"] = self.rate * (1 - update / self.updates)
         self.optimizer.step()
-        half = len(seen) // 2  # the second half is augmented
         same_B = log_pi_BA.argmax(-1) == target_BA.argmax(-1)
-        return logged | {"agreement": same_B[half:].float().mean()}
+        return logged | {"agreement": same_B[clean:].float().mean()}
 
     @torch.no_grad()
     def publish(self) -> None:

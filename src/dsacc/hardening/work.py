@@ -19,10 +19,10 @@ from dsacc.system.types import Array
 from dsacc.training.loop import Meter
 
 Row = dict[str, Any]
-UPDATES = 16_000  # of the student: with the states, about ten minutes of one core on Atari
-STATES = 16_000  # collected in all
+UPDATES = 16_000  # of the student: with the states, less than ten minutes of one core on Atari
+STATES = 20_000  # collected in all
 ROUNDS = 2  # in which the student plays
-CLEAN = AUGMENTED = 16  # states per update
+CLEAN, AUGMENTED = 8, 24  # states per update
 LOG_EVERY = 250  # updates
 HARDEN = 0x68617264  # keeps the random streams apart from those of runs and tests with the same seed
 
@@ -161,7 +161,7 @@ class Work:
         answers = self._answers
         q_2BA = None if answers.q_2NA is None else answers.q_2NA[:, index]
         seen = np.concatenate([first, second])
-        self.meter.add(self.student.update(seen, answers.policy_NA[index], q_2BA, self._scale, self.step))
+        self.meter.add(self.student.update(seen, answers.policy_NA[index], q_2BA, self._scale, self.step, CLEAN))
         self.step += 1
 
     # --- saving ---

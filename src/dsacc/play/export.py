@@ -22,7 +22,7 @@ from dsacc import __version__
 from dsacc.config import ENCODERS
 from dsacc.dsac import DSAC
 from dsacc.envs import Observations
-from dsacc.envs.filters import FLAT, FLOOR, REACH, window
+from dsacc.envs.filters import FLAT, FLOOR, REACH, SPAN, window
 from dsacc.envs.pictures import LEVELS, float_pictures
 from dsacc.envs.record import noted
 from dsacc.errors import ModelError, first_line
@@ -168,18 +168,33 @@ def _arranger(shape: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
 
 def _high_pass(x_BCHW: Tensor) -> Tensor:
     """`dsacc.envs.filters.high_pass` on tensors, to the bit."""
+    d, area = _difference(x_BCHW)
+    n = d.shape[2] * d.shape[3]
+    std = torch.sqrt(((d * d).sum((2, 3), keepdim=True) - d.sum((2, 3), keepdim=True) ** 2 / n) / n) / area
+    return _shown(d * (127 / REACH / (std + FLOOR) / area))
+
+
+def _detail(x_BCHW: Tensor) -> Tensor:
+    """`dsacc.envs.filters.detail` on tensors, to the bit."""
+    d, area = _difference(x_BCHW)
+    return _shown(d * (127 / SPAN / area))
+
+
+def _difference(x_BCHW: Tensor) -> tuple[Tensor, int]:
+    """The picture less its local mean, times the area of the neighbourhood, and that area."""
     channels, height, width = (int(n) for n in x_BCHW.shape[1:])
     side = window(height, width)
-    area, n = side * side, height * width
     x = x_BCHW.float()
     padded = F.pad(x, (side // 2,) * 4, mode="reflect")
     total = F.conv2d(padded, torch.ones(channels, 1, side, side), groups=channels)
-    d = (x * area - total).double()
-    std = torch.sqrt(((d * d).sum((2, 3), keepdim=True) - d.sum((2, 3), keepdim=True) ** 2 / n) / n) / area
-    return (torch.clamp(d * (127 / REACH / (std + FLOOR) / area), -127, 127) + (FLAT + 0.5)).to(torch.uint8)
+    return (x * (side * side) - total).double(), side * side
 
 
-_FILTERS: dict[str, Callable[[Tensor], Tensor]] = {"none": lambda x: x, "high-pass": _high_pass}
+def _shown(d: Tensor) -> Tensor:
+    return (torch.clamp(d, -127, 127) + (FLAT + 0.5)).to(torch.uint8)
+
+
+_FILTERS: dict[str, Callable[[Tensor], Tensor]] = {"none": lambda x: x, "high-pass": _high_pass, "detail": _detail}
 
 
 def _ties(model: DSAC, small: DSAC) -> int:
