@@ -54,6 +54,9 @@ def variants(updates: int, states: int) -> Iterator[Variant]:
     yield "parts: hardened", usual, {}
     yield "parts: near", {**usual, "augment": "near"}, {}
     yield "parts: clean pictures alone", {**usual, "augment": ["nothing"]}, {}
+    yield "begun: as a copy of the agent", {**usual, "fresh": False}, {}
+    for name in ("none", "high-pass"):
+        yield f"seen through: {name}", {**usual, "picture_filter": name}, {}
     for kind in GENERIC:
         yield f"sets: without {kind}", {**usual, "augment": [k for k in GENERIC if k != kind]}, {}
     for left_out in WEATHER:
@@ -61,7 +64,7 @@ def variants(updates: int, states: int) -> Iterator[Variant]:
         yield f"weather: all but {left_out}", {**usual, "augment": seen}, {}
     for n in (1_000, 2_000, 4_000, 8_000, 16_000, 40_000):
         yield f"updates: {n:,}", {**usual, "updates": n}, {}
-    for n in (2_000, 4_000, 8_000, 16_000, 32_000):
+    for n in (500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000):
         yield f"states: {n:,}", {**usual, "states": n}, {}
     for n in (0, 1, 2, 4):
         yield f"rounds of the student's play: {n}", {**usual, "rounds": n}, {}
