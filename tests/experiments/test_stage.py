@@ -60,7 +60,7 @@ def quiet(line: str) -> None:
 def test_a_stage_is_read_with_its_defaults_and_for_its_agents(tmp_path):
     dsac, dsac_m = plan_of(GRID + '[harden]\nagents = "dsac-m"\n', tmp_path).runs
     assert dsac.harden == ()
-    assert dsac_m.harden == (Stage(("generic",), 16_000, 20_000, 2, fresh=True),)
+    assert dsac_m.harden == (Stage(("generic",), 12_000, 20_000, 2, fresh=True),)
     (student,) = dsac_m.students
     assert (student.agent, student.title) == ("dsac-m, hardened", "dsac-m, hardened")
     assert student.name.startswith(f"{dsac_m.name}-hardened-")

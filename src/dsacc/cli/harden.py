@@ -22,7 +22,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--out", type=Path, help="run folder of the student (default: AGENT-hardened)")
     augment = "generic (nothing like weather), near (relatives of weather too), or kinds by name (default: generic)"
     parser.add_argument("--augment", nargs="+", default=["generic"], metavar="KIND", help=augment)
-    parser.add_argument("--updates", type=whole, help="updates of the student, of 32 states each (default: 16000)")
+    parser.add_argument("--updates", type=whole, help="updates of the student, of 40 states each (default: 12000)")
     parser.add_argument("--states", type=whole, help="states that are collected (default: 20000)")
     rounds = "rounds in which the student's own play gives half of the states; 0: all are the teacher's (default: 2)"
     parser.add_argument("--rounds", type=whole, help=rounds)

@@ -60,7 +60,7 @@ def harden(
     - `agent`, `env`, `trust`: as in `evaluate`. The environment must show pictures.
     - `augment`: "generic" (nothing that looks like weather), "near" (relatives of weather too), or any augmentations
       and shifts by name.
-    - `updates`: of the student, each from 8 clean and 24 augmented states.
+    - `updates`: of the student, each from 16 clean and 24 augmented states.
     - `states`: how many are collected. With `rounds`, half of them come from the student's own play under augmentation,
       collected in so many rounds; the others from the teacher's play.
     - `seed` fixes everything random.

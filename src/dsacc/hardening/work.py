@@ -19,10 +19,10 @@ from dsacc.system.types import Array
 from dsacc.training.loop import Meter
 
 Row = dict[str, Any]
-UPDATES = 16_000  # of the student: with the states, less than ten minutes of one core on Atari
+UPDATES = 12_000  # of the student: with the states, five to ten minutes of one core on Atari
 STATES = 20_000  # collected in all
 ROUNDS = 2  # in which the student plays
-CLEAN, AUGMENTED = 8, 24  # states per update
+CLEAN, AUGMENTED = 16, 24  # states per update
 LOG_EVERY = 250  # updates
 HARDEN = 0x68617264  # keeps the random streams apart from those of runs and tests with the same seed
 
