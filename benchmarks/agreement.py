@@ -34,11 +34,13 @@ from dsacc.system.types import Array
 
 WEATHER = ("snow", "rain", "fog")
 TESTED = 600  # states
+SHOWN, NEW = (work.CLEAN, work.AUGMENTED), distil.NEW  # as they are
 RESCALED = {"layer_norm": False, "rescale_features": True}
-# What differs from `dsacc harden` as it is: its keywords; `settings` of a new student; `clean` states of 32 per update.
+# What differs from `dsacc harden` as it is: its keywords; `settings` of a new student; `states` per update.
 RECIPES: dict[str, dict[str, Any]] = {
     "as it is": {},
-    "16 clean and 16 augmented": {"clean": 16},
+    "8 clean and 24 augmented": {"states": (8, 24)},
+    "16 clean and 16 augmented": {"states": (16, 16)},
     "near": {"augment": "near"},
     "through high-pass": {"picture_filter": "high-pass"},
     "through no filter": {"picture_filter": "none"},
@@ -46,7 +48,6 @@ RECIPES: dict[str, dict[str, Any]] = {
     "neither norm nor rescaled": {"settings": {**RESCALED, "rescale_features": False}},
     "encoder nature": {"settings": {**distil.NEW, "encoder": "nature"}},
     "as a copy": {"fresh": False},
-    "as a copy, 16 clean and 16 augmented": {"fresh": False, "clean": 16},
 }
 
 
@@ -66,8 +67,7 @@ def in_weather(states: Array, shift: str) -> Array:
 def learn(agent: str, name: str, states: Array, updates: int) -> Work:
     """The student of one recipe, after its last update."""
     asked = dict(RECIPES[name])
-    work.CLEAN = asked.pop("clean", 8)
-    work.AUGMENTED = 32 - work.CLEAN
+    work.CLEAN, work.AUGMENTED = asked.pop("states", SHOWN)
     distil.NEW = asked.pop("settings", NEW)
     player = as_player(DSAC.load(agent))
     make = find_source(player, None, together=True, trust=False).make
@@ -100,9 +100,6 @@ def compare(student: Work, tested: dict[str, Array]) -> dict[str, str]:
 def _log_softmax(logits: Array) -> Array:
     shifted = logits - logits.max(axis=1, keepdims=True)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
-
-
-NEW = distil.NEW
 
 
 def main() -> None:
