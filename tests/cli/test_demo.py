@@ -89,5 +89,5 @@ def test_the_grid_has_the_settings_of_the_demo():
         run.config == make_config("efficient", env=run.env, constraint=AGENTS[run.agent], **changed)
         for run in plan.runs
     )
-    assert [run.harden for run in plan.runs] == [(), (Stage(("generic",), 2_000, 2_000, 2),)]
+    assert [run.harden for run in plan.runs] == [(), (Stage(("generic",), 2_000, 2_000, 2, fresh=True),)]
     assert plan.tests == Tests(("id", "snow", "rain", "fog"), episodes=200, policy=("greedy", "sampled"))
