@@ -19,10 +19,10 @@ import numpy as np
 
 from dsacc import DSAC
 from dsacc.envs import check_actions
-from dsacc.hardening import distil, work
+from dsacc.hardening.distil import NEW, RATE, new_student
 from dsacc.hardening.states import collect
 from dsacc.hardening.teacher import Teacher
-from dsacc.hardening.work import STATES, Recipe, Work
+from dsacc.hardening.work import AUGMENTED, CLEAN, STATES, Recipe, Work
 from dsacc.play.adapters import as_player
 from dsacc.play.source import find_source
 from dsacc.shifts.bank import bank
@@ -34,7 +34,7 @@ from dsacc.system.types import Array
 
 WEATHER = ("snow", "rain", "fog")
 TESTED = 600  # states
-SHOWN, NEW = (work.CLEAN, work.AUGMENTED), distil.NEW  # as they are
+SHOWN = (CLEAN, AUGMENTED)  # states per update as they are
 RESCALED = {"layer_norm": False, "rescale_features": True}
 # What differs from `dsacc harden` as it is: its keywords; `settings` of a new student; `states` per update.
 RECIPES: dict[str, dict[str, Any]] = {
@@ -46,7 +46,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "through no filter": {"picture_filter": "none"},
     "rescaled features": {"settings": RESCALED},
     "neither norm nor rescaled": {"settings": {**RESCALED, "rescale_features": False}},
-    "encoder nature": {"settings": {**distil.NEW, "encoder": "nature"}},
+    "encoder nature": {"settings": {**NEW, "encoder": "nature"}},
     "as a copy": {"fresh": False},
 }
 
@@ -66,18 +66,15 @@ def in_weather(states: Array, shift: str) -> Array:
 
 def learn(agent: str, name: str, states: Array, updates: int) -> Work:
     """The student of one recipe, after its last update."""
-    asked = dict(RECIPES[name])
-    work.CLEAN, work.AUGMENTED = asked.pop("states", SHOWN)
-    distil.NEW = asked.pop("settings", NEW)
+    asked = RECIPES[name]
     player = as_player(DSAC.load(agent))
     make = find_source(player, None, together=True, trust=False).make
     recipe = Recipe((asked.get("augment", "generic"),), updates, len(states), rounds=0)
     with closing(make()) as env:
         teacher = Teacher(player, check_actions(env))
-        model = distil._student(
-            teacher, env, asked.get("picture_filter"), asked.get("fresh", True), recipe, device="cpu"
-        )
-    student = Work(model, teacher, make, recipe, distil.RATE)
+        begun = {"fresh": asked.get("fresh", True), "changed": asked.get("settings", NEW)}
+        model = new_student(teacher, env, recipe, asked.get("picture_filter"), **begun)
+    student = Work(model, teacher, make, recipe, RATE, asked.get("states", SHOWN))
     student.add(0, states)
     for _ in student.steps(lambda: None):
         pass

@@ -91,7 +91,7 @@ def harden(
                 "on an environment without masks"
             )
         teacher = Teacher(player, actions, values)
-        model = _student(teacher, first, picture_filter, fresh, recipe, device)
+        model = new_student(teacher, first, recipe, picture_filter, fresh=fresh, device=device)
     _require_memory(recipe.states, observations)
     folder = None if out is None else RunFolder(out, model.config, recipe.updates, model.hardened, model.environment)
     if folder is not None and folder.found == "finished":
@@ -110,8 +110,17 @@ def harden(
     return model
 
 
-def _student(teacher: Teacher, env: Env, picture_filter: str | None, fresh: bool, recipe: Recipe, device: str) -> DSAC:
-    """The student before its first update."""
+def new_student(
+    teacher: Teacher,
+    env: Env,
+    recipe: Recipe,
+    picture_filter: str | None = None,
+    *,
+    fresh: bool = True,
+    device: str = "cpu",
+    changed: dict[str, Any] = NEW,
+) -> DSAC:
+    """The student before its first update. `changed`: settings of a new one in place of the teacher's."""
     player, own = teacher.player, teacher.model
     kinds = tuple(dict.fromkeys((*getattr(player, "augmented", ()), *resolve(recipe.augment))))
     base = own.config.agent if own is not None else player.agent
@@ -130,13 +139,13 @@ def _student(teacher: Teacher, env: Env, picture_filter: str | None, fresh: bool
     if own is not None and not hardened["fresh"]:
         return DSAC.from_file(replace(own.to_file(), **about), device=device)
     if own is not None:
-        settings: dict[str, Any] = {**vars(own.config), **NEW, "picture_filter": picture_filter}
+        settings: dict[str, Any] = {**vars(own.config), **changed, "picture_filter": picture_filter}
         settings.pop("env")
         if picture_filter != "none":
             settings["augment_pictures"] = "none"  # training does not augment behind a filter; `kinds` remembers it
         begun = DSAC(env, preset="classic", **settings)  # the preset changes nothing: every setting is given
     else:
-        preset, settings = default_preset(pictures=True), {**NEW, "picture_filter": picture_filter}
+        preset, settings = default_preset(pictures=True), {**changed, "picture_filter": picture_filter}
         begun = DSAC(env, preset=preset, seed=player.train_seed or 0, **settings)
     return DSAC.from_file(replace(begun.to_file(), step=player.step or 0, **about), device=device)
 

@@ -51,9 +51,16 @@ class Work:
     """A student, its teacher and their states. Its whole state is in `state` and `rounds`, its randomness in `seed`."""
 
     def __init__(
-        self, model: DSAC, teacher: Teacher, make: Callable[[], gym.Env[Any, Any]], recipe: Recipe, rate: float
+        self,
+        model: DSAC,
+        teacher: Teacher,
+        make: Callable[[], gym.Env[Any, Any]],
+        recipe: Recipe,
+        rate: float,
+        shown: tuple[int, int] = (CLEAN, AUGMENTED),
     ) -> None:
         self.model, self.teacher, self.recipe, self._make = model, teacher, recipe, make
+        self._clean, self._augmented = shown  # states per update
         self.student = Student(model, rate, recipe.updates)
         self.augmenter = Augmenter(resolve(recipe.augment), model.observations.raw_shape)
         self._floats = float_pictures(model.observations.space)
@@ -153,15 +160,15 @@ class Work:
     def _learn(self) -> None:
         """One update from clean states and, independently drawn, augmented ones."""
         assert self._answers is not None  # the first round comes before the first update
-        index = self.batches.integers(len(self._states), size=CLEAN + AUGMENTED)
-        clean, changed = index[:CLEAN], index[CLEAN:]
+        index = self.batches.integers(len(self._states), size=self._clean + self._augmented)
+        clean, changed = index[: self._clean], index[self._clean :]
         encode = self.model.observations.encode
         first = encode(self._raw(self._states[clean])) if self._encoded is None else self._encoded[clean]
         second = encode(self._raw(self.augmenter(self._states[changed], self._states, self.augmentation)))
         answers = self._answers
         q_2BA = None if answers.q_2NA is None else answers.q_2NA[:, index]
         seen = np.concatenate([first, second])
-        self.meter.add(self.student.update(seen, answers.policy_NA[index], q_2BA, self._scale, self.step, CLEAN))
+        self.meter.add(self.student.update(seen, answers.policy_NA[index], q_2BA, self._scale, self.step, self._clean))
         self.step += 1
 
     # --- saving ---
