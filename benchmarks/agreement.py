@@ -42,6 +42,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "8 clean and 24 augmented": {"states": (8, 24)},
     "16 clean and 16 augmented": {"states": (16, 16)},
     "near": {"augment": "near"},
+    "trained on snow": {"augment": "snow"},
     "through high-pass": {"picture_filter": "high-pass"},
     "through no filter": {"picture_filter": "none"},
     "rescaled features": {"settings": RESCALED},

@@ -55,6 +55,7 @@ def variants(updates: int, states: int) -> Iterator[Variant]:
     yield "parts: near", {**usual, "augment": "near"}, {}
     yield "parts: clean pictures alone", {**usual, "augment": ["nothing"]}, {}
     yield "begun: as a copy of the agent", {**usual, "fresh": False}, {}
+    yield "encoder: nature", {**usual, "encoder": "nature"}, {}
     for name in ("none", "high-pass"):
         yield f"seen through: {name}", {**usual, "picture_filter": name}, {}
     for kind in GENERIC:

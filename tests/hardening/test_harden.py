@@ -272,12 +272,20 @@ def test_another_recipe_or_a_training_run_in_the_same_folder_is_refused(teacher,
         (perfect, {"states": 10**12}, "are free; use states"),
         (perfect_actions, {"values": True}, "answers with actions, which are not values"),
         (perfect, {"picture_filter": "low-pass"}, "picture_filter is one of"),
+        (perfect, {"encoder": "natur"}, "did you mean 'nature'"),
         (perfect, {"device": "cuda:7"}, "device 'cuda:7' is not available here"),
     ],
 )
 def test_a_mistake_is_one_sentence(agent, settings, message):
     with pytest.raises(ConfigError, match=message):
         harden(agent, Sides, **settings)
+
+
+def test_a_new_student_may_have_another_encoder(teacher):
+    student = harden(teacher, Sides, encoder="mlp", **SMALL)
+    assert (student.config.encoder, student.learner.critics.encoders[0].kind) == ("mlp", "mlp")
+    with pytest.raises(ConfigError, match="a copy of the agent has its encoder"):
+        harden(teacher, Sides, encoder="mlp", fresh=False, picture_filter="high-pass", **SMALL)
 
 
 def test_vectors_are_refused():

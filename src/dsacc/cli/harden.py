@@ -34,6 +34,8 @@ def add(commands: Commands) -> None:
     parser.add_argument("--picture-filter", choices=choices(setting), help=filters)
     fresh = "begin with new weights (default), or as a copy of an agent of dsacc: closer to it on clean pictures alone"
     parser.add_argument("--fresh", action=argparse.BooleanOptionalAction, default=True, help=fresh)
+    encoder = "network of a student with new weights, such as nature (default: the agent's own)"
+    parser.add_argument("--encoder", help=encoder)
     parser.add_argument("--values", action="store_true", help="scores of a function or an ONNX graph are values Q")
     trust_option(parser)
     parser.add_argument("--device", default="cpu", help="cpu, cuda or mps (default: cpu)")
@@ -59,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
         say(f"{out}: this student stopped before its first checkpoint; it starts again with the same seed")
     elif not finished:
         say(f"new student of {args.agent} in {out}: {updates:,} updates under {', '.join(args.augment)}")
-    asked = picked(args, "augment seed picture_filter fresh values threads device checkpoint_every")
+    asked = picked(args, "augment seed picture_filter fresh encoder values threads device checkpoint_every")
     harden(args.agent, args.env, out=out, progress_bar=True, **given, **asked)
     say(f"{out}: this student is finished" if finished else f"done: the student is in {out}")
     own = f" --env {args.env}" if args.env else ""

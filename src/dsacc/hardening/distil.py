@@ -47,6 +47,7 @@ def harden(
     seed: int = 0,
     picture_filter: str | None = None,
     fresh: bool = True,
+    encoder: str | None = None,
     values: bool = False,
     out: str | Path | None = None,
     checkpoint_every: int = CHECKPOINT_EVERY,
@@ -67,6 +68,8 @@ def harden(
     - `picture_filter`: of the student. By default "detail", and that of the agent if the student begins as its copy.
     - `fresh`: begin with new weights and a layer norm. With False, a student of an agent of ours with the same filter
       begins as a copy: closer to the agent on clean pictures, further from it in weather.
+    - `encoder`: of a student with new weights, by default the agent's own. "nature" finds small things better than
+      "compact" and takes half as long again.
     - `values`: the scores that a function or an ONNX graph returns are values Q, not logits.
     - `out`: a run folder for the student. The same call continues it after a stop, and ends with the same bytes. It is
       saved every `checkpoint_every` updates.
@@ -91,7 +94,12 @@ def harden(
                 "on an environment without masks"
             )
         teacher = Teacher(player, actions, values)
-        model = new_student(teacher, first, recipe, picture_filter, fresh=fresh, device=device)
+        changed = NEW if encoder is None else {**NEW, "encoder": encoder}
+        model = new_student(teacher, first, recipe, picture_filter, fresh=fresh, device=device, changed=changed)
+        if encoder is not None and model.config.encoder != encoder:
+            raise ConfigError(
+                f"a copy of the agent has its encoder, {model.config.encoder}; leave out encoder or --no-fresh"
+            )
     _require_memory(recipe.states, observations)
     folder = None if out is None else RunFolder(out, model.config, recipe.updates, model.hardened, model.environment)
     if folder is not None and folder.found == "finished":
