@@ -68,8 +68,7 @@ def harden(
     - `picture_filter`: of the student. By default "detail", and that of the agent if the student begins as its copy.
     - `fresh`: begin with new weights and a layer norm. With False, a student of an agent of ours with the same filter
       begins as a copy: closer to the agent on clean pictures, further from it in weather.
-    - `encoder`: of a student with new weights, by default the agent's own. "nature" finds small things better than
-      "compact" and takes half as long again.
+    - `encoder`: of a student with new weights, by default the agent's own.
     - `values`: the scores that a function or an ONNX graph returns are values Q, not logits.
     - `out`: a run folder for the student. The same call continues it after a stop, and ends with the same bytes. It is
       saved every `checkpoint_every` updates.
