@@ -1,9 +1,9 @@
 """Candidates for a recipe against the preset they change: the table of a screen, at any time while it runs.
 
     dsacc experiment recipe-screen --out OUT
-    python benchmarks/recipe.py OUT [--baseline efficient] [--reference spr_100k] [--csv runs.csv]
+    python benchmarks/recipe.py OUT [OUT ...] [--baseline efficient] [--reference spr_100k] [--csv runs.csv]
 
-Every candidate is a variant of the grid. It is compared with the baseline in the same game with the same seed, in two
+Of a run that several folders plan, the one that is finished counts. Every candidate is a variant of the grid. It is compared with the baseline in the same game with the same seed, in two
 figures: the area under the training curve (the mean return of a step after the random ones) and the test score (the
 mean of sampled and greedy play). Both are normalised by game, (score - random) / (reference - random). The rule by
 which a candidate helps is in docs/studies/recipe.md. Runs that failed or are not finished are listed, not left out.
@@ -99,11 +99,17 @@ class Verdict:
     @property
     def helps(self) -> str:
         """The rule of docs/studies/recipe.md, in words."""
-        if len(self.pairs) < self.planned:
-            return f"open ({len(self.pairs)} of {self.planned})"
+        missing = self.planned - len(self.pairs)
+        hopeless = 3 * (self.better + missing) < 2 * self.planned
+        if missing:
+            return (
+                f"no: too few pairs ({len(self.pairs)} of {self.planned} run)"
+                if hopeless
+                else (f"open ({len(self.pairs)} of {self.planned})")
+            )
         if not self.gain > self.error:
             return "no: D is within its error" if self.gain > 0 else "no"
-        if 3 * self.better < 2 * len(self.pairs):
+        if hopeless:
             return "no: too few pairs"
         if (worst := min({pair.game for pair in self.pairs}, key=self.game)) and self.game(worst) < WORST:
             return f"no: {worst}"
@@ -126,6 +132,18 @@ def area(rows: Sequence[dict[str, float | None]], random_steps: int) -> float:
             total, weight = total + (step - before) * last, weight + step - before
         before = step
     return total / weight if weight else float("nan")
+
+
+def read_folders(folders: Sequence[Path]) -> list[Entry]:
+    """Every run that one of the folders plans, once: finished, if it is in any of them."""
+    found: dict[str, Entry] = {}
+    for out in folders:
+        for entry in read_entries(read_plan(out), out):
+            if entry.run.name not in found or found[entry.run.name].result is None:
+                found[entry.run.name] = entry
+    if len(steps := sorted({entry.run.steps for entry in found.values()})) > 1:
+        raise RunError(f"runs of {' and '.join(f'{n:,}' for n in steps)} steps cannot be compared")
+    return list(found.values())
 
 
 def read_entries(plan: Plan, out: Path) -> list[Entry]:
@@ -226,13 +244,13 @@ def write_csv(entries: Sequence[Entry], path: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path, metavar="OUT", help="folder of the experiment")
+    parser.add_argument("out", type=Path, nargs="+", metavar="OUT", help="folders of experiments")
     parser.add_argument("--baseline", default="efficient", help="label that the others are compared with")
     parser.add_argument("--reference", default="spr_100k", help=REFERENCES)
     parser.add_argument("--csv", type=Path, help="write every run to this file too")
     args = parser.parse_args(arguments)
     try:
-        entries = read_entries(read_plan(args.out), args.out)
+        entries = read_folders(args.out)
         found = verdicts(entries, args.baseline, args.reference)
     except DsaccError as error:
         print(f"recipe.py: {error}", file=sys.stderr)

@@ -93,6 +93,27 @@ def test_candidates_are_compared_with_the_baseline_of_the_same_seed_and_what_is_
     assert [line["area"] == "" for line in lines] == [False, False, True] * 2
 
 
+def test_folders_count_together_and_a_run_that_both_plan_counts_once(recipe, screen, tmp_path, capsys):
+    (tmp_path / "grid.toml").write_text(GRID.replace("later", "sooner").replace("0.5 }", "0.25 }"))
+    second = load_plan(tmp_path / "grid.toml")
+    write_plan(second, tmp_path)
+    both = recipe.read_folders([tmp_path, screen])
+    assert [(e.run.label, e.run.seed, e.result is None) for e in both] == [
+        ("efficient", 0, False),
+        ("warm", 0, False),
+        ("sooner", 0, True),
+        ("efficient", 1, False),
+        ("warm", 1, False),
+        ("sooner", 1, True),
+        ("later", 0, True),
+        ("later", 1, True),
+    ]
+    (tmp_path / "grid.toml").write_text(GRID.replace("steps = 80", "steps = 90"))
+    write_plan(load_plan(tmp_path / "grid.toml"), tmp_path)
+    assert recipe.main([str(screen), str(tmp_path)]) == 2
+    assert capsys.readouterr().err == "recipe.py: runs of 80 and 90 steps cannot be compared\n"
+
+
 def test_a_baseline_or_reference_that_is_not_there_is_one_sentence(recipe, screen, tmp_path, capsys):
     for arguments in (["--baseline", "paper"], ["--reference", "dreamer"]):
         assert recipe.main([str(screen), *arguments]) == 2
@@ -120,6 +141,8 @@ def test_a_candidate_helps_by_the_rule_and_by_nothing_else(recipe):
     assert verdict(recipe, good) == "**yes**"
     assert verdict(recipe, {**good, "C": [-0.01, -0.02]}) == "**yes**"  # four of six
     assert verdict(recipe, good, planned=8) == "open (6 of 8)"
+    assert verdict(recipe, {"A": [0.1], "B": [-0.1], "C": [-0.1]}) == "open (3 of 6)"  # the other three may be better
+    assert verdict(recipe, {"A": [-0.1], "B": [0.0], "C": [-0.1]}) == "no: too few pairs (3 of 6 run)"
     assert verdict(recipe, {"A": [-0.1, 0.0], "B": [0.0, 0.0], "C": [0.0, 0.0]}) == "no"
     assert verdict(recipe, {"A": [0.9, -0.8], "B": [0.1, 0.1], "C": [0.1, 0.1]}) == "no: D is within its error"
     assert verdict(recipe, {"A": [0.5, 0.5], "B": [0.5, -0.01], "C": [-0.01, -0.01]}) == "no: too few pairs"
