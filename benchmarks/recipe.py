@@ -3,10 +3,11 @@
     dsacc experiment recipe-screen --out OUT
     python benchmarks/recipe.py OUT [OUT ...] [--baseline efficient] [--reference spr_100k] [--csv runs.csv]
 
-Of a run that several folders plan, the one that is finished counts. Every candidate is a variant of the grid. It is compared with the baseline in the same game with the same seed, in two
-figures: the area under the training curve (the mean return of a step after the random ones) and the test score (the
-mean of sampled and greedy play). Both are normalised by game, (score - random) / (reference - random). The rule by
-which a candidate helps is in docs/studies/recipe.md. Runs that failed or are not finished are listed, not left out.
+Of a run that several folders plan, the one that is finished counts. Every candidate is a variant of the grid. It is
+compared with the baseline in the same game with the same seed, in two figures: the area under the training curve (the
+mean return of a step after the random ones) and the test score (the mean of sampled and greedy play). Both are
+normalised by game, (score - random) / (reference - random). The rule by which a candidate helps is in
+docs/studies/recipe.md. Runs that failed or are not finished are listed, not left out.
 """
 
 import argparse
