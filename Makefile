@@ -26,7 +26,7 @@ help:
 	@echo "make bench-peers    one update beside other libraries', and the parts of a step (own .venv-bench)"
 	@echo "make bench-steps    the parts of an agent step, steps/s, cost by what is stored (7 GB)"
 	@echo "make bench-memory   a replay of 1,000,000 steps, plain and compressed (10 minutes, 8 GB)"
-	@echo "make bench-kernels  one update against the floor of its kernels"
+	@echo "make bench-kernels  one update of each preset for pictures against the floor of its kernels"
 	@echo "make bench-checkpoints  time and bytes of a checkpoint (10 minutes, 8 GB)"
 	@echo "make bench-coverage  how often an interval from few seeds holds the truth (2 minutes)"
 	@echo "make bench-evaluation  a test under four conditions beside the plain way with imgaug (5 minutes, own .venv-oracle)"
@@ -125,7 +125,8 @@ bench-memory: $(VENV)/.all
 	$(BIN)/python benchmarks/memory.py
 
 bench-kernels: $(VENV)/.all
-	$(BIN)/python benchmarks/kernels.py
+	$(BIN)/python benchmarks/kernels.py --preset paper
+	$(BIN)/python benchmarks/kernels.py --preset efficient --agent dsac-m
 
 bench-checkpoints: $(VENV)/.all
 	$(BIN)/python benchmarks/checkpoints.py

@@ -37,17 +37,17 @@ def timed(call: Callable[[], object]) -> float:
     return (time.perf_counter() - began) * 1e3
 
 
-def make_batch(rng: np.random.Generator) -> Batch:
-    pictures = [torch.from_numpy(rng.integers(0, 256, (BATCH, *PICTURE), dtype=np.uint8)) for _ in range(2)]
+def make_batch(rng: np.random.Generator, size: int = BATCH) -> Batch:
+    pictures = [torch.from_numpy(rng.integers(0, 256, (size, *PICTURE), dtype=np.uint8)) for _ in range(2)]
     pictures = [p.contiguous(memory_format=torch.channels_last) for p in pictures]  # as the replay hands them out
     return Batch(
         pictures[0],
-        torch.from_numpy(rng.integers(0, ACTIONS, BATCH)),
-        torch.from_numpy(rng.standard_normal((BATCH, 1)).astype(np.float32)),
-        torch.ones(BATCH, dtype=torch.int64),
-        torch.zeros(BATCH),
+        torch.from_numpy(rng.integers(0, ACTIONS, size)),
+        torch.from_numpy(rng.standard_normal((size, 1)).astype(np.float32)),
+        torch.ones(size, dtype=torch.int64),
+        torch.zeros(size),
         pictures[1],
-        torch.zeros(BATCH),
+        torch.zeros(size),
     )
 
 
