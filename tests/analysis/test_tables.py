@@ -11,7 +11,7 @@ from rich.console import Console
 from dsacc.analysis.formats import render
 from dsacc.analysis.references import paper_table, reference_scores
 from dsacc.analysis.results import collect
-from dsacc.analysis.rows import Condition
+from dsacc.analysis.rows import Condition, Row
 from dsacc.analysis.summary import Summary, interval_note
 from dsacc.analysis.tables import score_table, summary_table
 from dsacc.errors import ConfigError
@@ -87,6 +87,23 @@ def test_two_runs_that_claim_to_be_one_are_noted():
     (results,), notes = collect([row([1, 2]), row([5, 6])])
     assert results.scores[ID, "dsac", "Breakout"].mean == 3.5
     assert "Are these two runs, or one" in notes[0]
+
+
+def test_an_agent_that_holds_one_action_is_named_with_the_conditions():
+    rows = [row([1.0, 2.0], seed=seed, top_action=[1.0, 1.0 if seed else 0.5]) for seed in range(3)]
+    rows += [row([1.0, 2.0], shift="snow", top_action=[1.0, 1.0])]
+    rows += [row([1.0, 2.0], shift="fog", top_action=[1.0, 0.9999]), row([1.0, 2.0], agent="dsac-m")]
+    _, notes = collect(rows)
+    assert [note for note in notes if "action" in note] == [
+        "Breakout: dsac, greedy, took one and the same action at every step: clean (2 of 3 runs), snow paper "
+        "independent."
+    ]
+
+
+@pytest.mark.parametrize("shares", [[1.0], [1.0, 0.0], [1.0, 1.1], [1.0, "1"], "11"])
+def test_shares_that_do_not_fit_the_episodes_are_refused(shares):
+    with pytest.raises(ConfigError, match=r"most frequent action|top_action"):
+        Row.from_json(row([1.0, 2.0], top_action=shares))
 
 
 def test_greedy_episodes_that_repeat_themselves_are_told_once_per_game():

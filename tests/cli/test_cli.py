@@ -149,7 +149,7 @@ def test_evaluate_prints_a_table_or_nothing_but_json(here, capsys):
     assert "CartPole-v1" in capsys.readouterr().out
     assert main(["evaluate", "run", "--episodes", "3", "--format", "json", "--policy", "sampled"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
-    fields = "env agent train_seed eval_seed step shift severity mode policy returns lengths"
+    fields = "env agent train_seed eval_seed step shift severity mode policy returns lengths top_action"
     assert row.keys() == set(fields.split())
     assert (len(row["returns"]), row["severity"], row["policy"]) == (3, None, "sampled")
     assert len(list((here / "run" / "evaluations").glob("*.json"))) == 2

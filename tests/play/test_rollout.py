@@ -77,6 +77,20 @@ def test_scores_are_raw_and_lengths_are_steps(model):
     assert (row["env"], row["agent"], row["shift"], row["severity"]) == ("CartPole-v1", "dsac", "id", None)
 
 
+def test_the_share_of_the_most_frequent_action_is_known_per_episode():
+    def turning(observations):  # left twice in three steps, right once
+        turning.steps += 1
+        return np.full(len(observations), turning.steps % 3 == 0, dtype=np.int64)
+
+    turning.steps = 0
+    (row,) = evaluate(turning, "CartPole-v1", episodes=1)
+    length = row["lengths"][0]
+    assert length > 3
+    assert row["top_action"] == [round((length - length // 3) / length, 4)]
+    (row,) = evaluate(lambda observations: np.ones(len(observations), dtype=np.int64), "CartPole-v1", episodes=3)
+    assert row["top_action"] == [1.0] * 3
+
+
 def test_an_endless_game_is_cut(monkeypatch):
     class Endless(ForeverOne):
         def step(self, action):

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -111,11 +112,22 @@ def test_a_file_is_a_list_of_rows_with_the_agreed_names(model, tmp_path):
     assert row == Row.from_json(rows[0]).sealed() == {**rows[0], "sha256": row["sha256"]}
     expected = {"env": "CartPole-v1", "agent": "dsac", "train_seed": 0, "eval_seed": 0, "step": 200}
     assert expected.items() <= row.items()
-    keys = {"shift", "severity", "mode", "policy", "returns", "lengths"}
+    keys = {"shift", "severity", "mode", "policy", "returns", "lengths", "top_action"}
     assert rows[0].keys() - expected.keys() == keys
     assert row.keys() - expected.keys() == {*keys, "sha256"}
     assert (row["shift"], row["severity"], row["mode"], row["policy"]) == ("bias", 2, "frozen", "greedy")
-    assert len(row["returns"]) == len(row["lengths"]) == 2
+    assert len(row["returns"]) == len(row["lengths"]) == len(row["top_action"]) == 2
+
+
+def test_rows_from_before_top_action_grow_without_it(model, tmp_path):
+    whole, _ = played(model, episodes=3)
+    played(model, episodes=2, out=tmp_path)
+    (path,) = (tmp_path / "evaluations").glob("*.json")
+    (row,) = read_rows(tmp_path / "evaluations")
+    path.write_text(json.dumps([replace(row, top_action=None).sealed()]))
+    (grown,), games = played(model, episodes=3, out=tmp_path)
+    assert games == 1
+    assert grown == {key: value for key, value in whole[0].items() if key != "top_action"}
 
 
 def test_a_changed_digit_is_named_and_the_row_is_played_again(model, tmp_path):

@@ -125,7 +125,7 @@ def collect(rows: Iterable[Row | Mapping[str, Any]]) -> tuple[list[Results], lis
     if not given:
         raise ConfigError("there are no evaluation rows to make a table of")
     final = final_rows(given)
-    notes = _notes_on_steps(given, final) + _notes_on_repeats(final)
+    notes = _notes_on_steps(given, final) + _notes_on_repeats(final) + _notes_on_held_actions(final)
     found: dict[str, dict[_Key, _Tests]] = {}
     for row in final:
         tests = found.setdefault(row.policy, {}).setdefault((row.condition, row.agent, row.env), _Tests())
@@ -174,6 +174,25 @@ def _notes_on_repeats(rows: Sequence[Row]) -> list[str]:
         "rests on few. Test with --policy sampled too."
         for game, (different, count) in sorted(fewest.items())
     ]
+
+
+def _notes_on_held_actions(rows: Sequence[Row]) -> list[str]:
+    """An agent that takes one action whatever it sees has a score all the same: that of the action."""
+    held: dict[tuple[str, str, str], dict[str, list[bool]]] = {}
+    for row in rows:
+        held.setdefault((row.env, row.agent, row.policy), {}).setdefault(row.condition.words, []).append(
+            row.held_one_action
+        )
+    notes = []
+    for (game, agent, policy), conditions in sorted(held.items()):
+        found = [
+            condition + (f" ({sum(runs)} of {len(runs)} runs)" if len(runs) > 1 else "")
+            for condition, runs in conditions.items()
+            if any(runs)
+        ]
+        if found:
+            notes.append(f"{game}: {agent}, {policy}, took one and the same action at every step: {', '.join(found)}.")
+    return notes
 
 
 def _merge(old: list[float], row: Row, notes: list[str]) -> list[float]:

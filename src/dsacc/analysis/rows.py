@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,7 @@ class Row:
     exposure: str | None = None  # what a hardened agent met of this shift before: unseen, near or trained on
     returns: list[float] = field(default_factory=list)  # raw score of each episode
     lengths: list[int] = field(default_factory=list)  # agent steps of each episode
+    top_action: list[float] | None = None  # share of the steps of each episode with its most frequent action, if known
     run: str | None = None  # in an experiment's results.json: the run's name
     variant: str | None = None  # and the label of its settings, which may be empty
 
@@ -69,13 +70,15 @@ class Row:
                 raise ConfigError(f"a row of tests has {str(value)[:80]!r} as {key!r}")
         if not row["returns"] or len(row["returns"]) != len(row["lengths"]):
             raise ConfigError("a row of tests needs one return and one length per episode")
+        if row.get("top_action") is not None and len(row["top_action"]) != len(row["returns"]):
+            raise ConfigError("a row of tests needs a share of its most frequent action for every episode, or none")
         found = cls(**row)
         if seals.is_sealed(content) and content[seals.KEY] != found.seal:
             raise ConfigError(f"a row of tests {seals.CHANGED}")
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object. `where`, `exposure`, `run` and `variant` are left out where they are None."""
+        """The JSON object. `where`, `exposure`, `top_action`, `run` and `variant` are left out where they are None."""
         content = {key: getattr(self, key) for key in _KEYS}
         return {k: v for k, v in content.items() if v is not None or k not in _LEFT_OUT}
 
@@ -100,6 +103,22 @@ class Row:
     def mean(self) -> float:
         """Mean score over episodes."""
         return float(np.mean(self.returns))
+
+    @property
+    def held_one_action(self) -> bool:
+        """Whether every step of each episode was the same action, as far as that is known."""
+        return self.top_action is not None and min(self.top_action) == 1.0
+
+    def first(self, episodes: int) -> "Row":
+        """The same with so many of its episodes at most."""
+        top = None if self.top_action is None else self.top_action[:episodes]
+        return replace(self, returns=self.returns[:episodes], lengths=self.lengths[:episodes], top_action=top)
+
+    def extended(self, returns: Sequence[float], lengths: Sequence[int], top_action: Sequence[float]) -> "Row":
+        """The same with more episodes. Where `top_action` is not known of those before, it stays unknown."""
+        known = self.top_action if self.returns else []
+        top = None if known is None else [*known, *top_action]
+        return replace(self, returns=[*self.returns, *returns], lengths=[*self.lengths, *lengths], top_action=top)
 
 
 def as_rows(rows: Iterable[Row | Mapping[str, Any]]) -> list[Row]:
@@ -166,7 +185,10 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("mode", "where", "run", "variant"), lambda x: x is None or isinstance(x, str)),
     "exposure": lambda x: x is None or x in EXPOSURES,
     **dict.fromkeys(("returns", "lengths"), lambda x: isinstance(x, list) and all(map(is_finite, x))),
+    "top_action": lambda x: (
+        x is None or (isinstance(x, list) and all(is_finite(share) and 0 < share <= 1 for share in x))
+    ),
 }
 _KEYS = tuple(f.name for f in fields(Row))
-_LEFT_OUT = ("where", "exposure", "run", "variant")
+_LEFT_OUT = ("where", "exposure", "top_action", "run", "variant")
 _REQUIRED = ("env", "agent", "train_seed", "eval_seed", "step", "shift", "policy", "returns", "lengths")

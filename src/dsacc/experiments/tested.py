@@ -14,13 +14,7 @@ def planned_rows(what: Run | Student, run: Run, tests: Tests, folder: Path) -> l
     or for more episodes. Rows that are damaged are passed over with a warning: those that the plan asks for at the end
     of training are missing then, and are played again."""
     return [
-        replace(
-            row,
-            returns=row.returns[: tests.episodes],
-            lengths=row.lengths[: tests.episodes],
-            run=what.name,
-            variant=run.label,
-        )
+        replace(row.first(tests.episodes), run=what.name, variant=run.label)
         for row in read_rows(folder / "evaluations", strict=False)
         if _asked(row, run, tests) and (what is run or row.agent == what.agent)
     ]

@@ -9,9 +9,9 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -57,7 +57,8 @@ def evaluate(
     progress_bar: bool = False,
     tick: Tick | None = None,
 ) -> list[dict[str, Any]]:
-    """One row per condition, with the raw return and the length of every episode.
+    """One row per condition, with the raw return and the length of every episode, and the share of its steps that took
+    its most frequent action: an agent that does not look has 1.
 
     - `agent`: a `DSAC`, a Stable-Baselines3 model, a function from a batch of observations to actions or scores, or
       text as on the command line (a run folder, "random", "blind:RUN", "sb3:FILE", "onnx:FILE", "module:function").
@@ -107,14 +108,13 @@ def evaluate(
 
         opened.enter_context(using_threads(threads))
         failed: NotKept | None = None
-        for i, returns, lengths in _play(player, make, first, trials, todo, seed, told, source.alone):
-            row = rows[i]
-            rows[i] = replace(row, returns=[*row.returns, *returns], lengths=[*row.lengths, *lengths])
+        for i, ended in _play(player, make, first, trials, todo, seed, told, source.alone):
+            rows[i] = rows[i].extended(*zip(*ended, strict=True))
             try:
                 store.save(rows[i])
             except NotKept as error:  # the scores are worth more than the file
                 failed = failed or error
-    found = [replace(row, returns=row.returns[:episodes], lengths=row.lengths[:episodes]).to_json() for row in rows]
+    found = [row.first(episodes).to_json() for row in rows]
     if failed is not None:
         raise NotKept(str(failed), found) from failed
     return found
@@ -175,6 +175,14 @@ class Episode:
     number: int
 
 
+class Outcome(NamedTuple):
+    """How an episode ended."""
+
+    score: float
+    length: int  # agent steps
+    top_action: float  # share of them with the most frequent action
+
+
 def longest_episode(env: Env) -> int:
     """Agent steps after which an episode is cut."""
     base = env.unwrapped
@@ -197,6 +205,7 @@ class Game:
     def begin(self, episode: Episode) -> None:
         game, actions = np.random.SeedSequence((self.seed, episode.number)).spawn(2)
         self.episode, self.score, self.length = episode, 0.0, 0
+        self.taken: Counter[int] = Counter()  # how often each action was taken
         self.rng = np.random.default_rng(actions)
         self.observation, info = checked.reset(self.env, int(game.generate_state(1)[0]))
         self.mask = self._masks.read(info) if self._masks else None
@@ -205,9 +214,15 @@ class Game:
         self.observation, reward, terminated, truncated, info = checked.step(self.env, action, self.length + 1)
         self.score += reward
         self.length += 1
+        self.taken[action] += 1
         over = terminated or truncated or self.length >= self.limit
         self.mask = self._masks.read(info) if self._masks and not over else None
         return over
+
+    @property
+    def outcome(self) -> Outcome:
+        """Of the episode that has ended."""
+        return Outcome(self.score, self.length, round(max(self.taken.values()) / self.length, 4))
 
 
 def _play(
@@ -219,13 +234,13 @@ def _play(
     seed: int,
     told: Tick,
     alone: bool = False,
-) -> Iterator[tuple[int, list[float], list[int]]]:
+) -> Iterator[tuple[int, list[Outcome]]]:
     """Plays all episodes, one at a time where the environment must be `alone`. When the last one of a trial has ended,
-    yields its number, its returns and its lengths."""
+    yields its number and how its episodes ended."""
     spare = [np.random.default_rng(0) for _ in range(BATCH)]  # for padding, whose actions nobody takes
     ended = steps = 0
     unused: list[Env] = [first]
-    scores: dict[Episode, tuple[float, int]] = {}
+    outcomes: dict[Episode, Outcome] = {}
     left = Counter(episode.trial for episode in todo)
     for policy in _once(trials[episode.trial].policy for episode in todo):
         waiting = [episode for episode in todo if trials[episode.trial].policy == policy][::-1]
@@ -247,13 +262,12 @@ def _play(
                 if not game.step(int(action)):
                     going.append(game)
                     continue
-                scores[game.episode] = (game.score, game.length)
+                outcomes[game.episode] = game.outcome
                 unused.append(game.base)
                 ended += 1
                 told(ended, steps)
                 trial = game.episode.trial
                 left[trial] -= 1
                 if left[trial] == 0:
-                    done = [scores[episode] for episode in todo if episode.trial == trial]
-                    yield trial, [score for score, _ in done], [length for _, length in done]
+                    yield trial, [outcomes[episode] for episode in todo if episode.trial == trial]
             running = going

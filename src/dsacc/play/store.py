@@ -54,7 +54,7 @@ class RowStore:
         self.source, self.again = source, again
 
     def find(self, rows: Sequence[Row]) -> list[Row]:
-        """These rows with the episodes that are known."""
+        """These rows, which have no episodes, with those that are known."""
         if self.folder is None or self.source is None or self.again:
             return list(rows)
         found, unchecked = [], 0
@@ -63,7 +63,7 @@ class RowStore:
             there = read_row_file(path)
             if there.problems:
                 warnings.warn(f"{path} is passed over, and played again: {there.problems[0]}", stacklevel=3)
-            same = (known for known in there.rows if replace(known, returns=row.returns, lengths=row.lengths) == row)
+            same = (known for known in there.rows if replace(known, returns=[], lengths=[], top_action=None) == row)
             found.append(next(same, row))
             unchecked += found[-1] is not row and there.unchecked > 0
         if unchecked:
