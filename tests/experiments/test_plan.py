@@ -46,6 +46,8 @@ def test_the_built_in_grids_are_what_they_say():
     assert paper.tests.shifts == ("id", "snow", "rain", "fog")
     assert paper.tests.conditions == 8
     assert paper.notes == small.notes == ()
+    assert [r.seed for r in small.runs] == sorted(r.seed for r in small.runs)  # each round is a whole answer
+    assert ({len(r.students) for r in small.runs}, {len(r.students) for r in paper.runs}) == ({1}, {0})
 
 
 def test_lowdata_runs_its_control_after_the_games_of_the_others():
