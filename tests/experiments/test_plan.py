@@ -32,8 +32,8 @@ def plan_of(text: str, tmp_path, **overrides) -> Plan:
 
 def test_the_built_in_grids_are_what_they_say():
     first = ["demo", "hardening-atari", "hardening-catch", "lowdata", "minatar-lambda", "minatar-paper"]
-    second = ["minatar-readings", "paper", "paper-100k", "readings", "readings-catch", "recipe-screen", "smoke"]
-    assert builtin_names() == [*first, *second]
+    second = ["minatar-readings", "paper", "paper-100k", "readings", "readings-catch", "recipe-long"]
+    assert builtin_names() == [*first, *second, "recipe-screen", "smoke"]
     paper, small = load_plan("paper"), load_plan("paper-100k")
     assert (len(paper.runs), {r.steps for r in paper.runs}, {r.seed for r in paper.runs}) == (
         81,
@@ -62,14 +62,15 @@ def test_lowdata_runs_its_control_after_the_games_of_the_others():
     ]
 
 
-def test_the_screen_of_recipes_goes_seed_by_seed_and_each_candidate_changes_something():
-    plan = load_plan("recipe-screen")
+@pytest.mark.parametrize(("grid", "steps"), [("recipe-screen", 30_000), ("recipe-long", 100_000)])
+def test_the_screens_of_recipes_go_seed_by_seed_and_each_candidate_changes_something(grid, steps):
+    plan = load_plan(grid)
     labels = list(dict.fromkeys(run.label for run in plan.runs))
     games = ("Breakout", "MsPacman", "Seaquest")
     assert [(r.seed, r.label, r.env) for r in plan.runs] == [(s, n, g) for s in (0, 1) for n in labels for g in games]
     assert labels[0] == "efficient"
     assert plan.runs[0].config == make_config("efficient", env="Breakout", constraint="mean")
-    assert (plan.notes, {r.steps for r in plan.runs}, plan.tests.episodes) == ((), {30_000}, 10)
+    assert (plan.notes, {r.steps for r in plan.runs}, plan.tests.episodes) == ((), {steps}, 10)
 
 
 def test_the_order_of_a_grid_is_by_variants_or_by_seeds(tmp_path):
