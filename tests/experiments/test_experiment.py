@@ -16,11 +16,11 @@ from helpers.grids import tiny_grid
 from dsacc.cli import main
 from dsacc.errors import ConfigError, DsaccError
 from dsacc.experiments.backends import local
-from dsacc.experiments.driver import check_folder, run_experiment
+from dsacc.experiments.driver import MOST_WARNED, check_folder, run_experiment, warned
 from dsacc.experiments.estimate import kind_of
 from dsacc.experiments.grids import Overrides, load_plan
 from dsacc.experiments.plan import Run, read_plan, write_plan
-from dsacc.experiments.task import TaskFile, is_done, perform
+from dsacc.experiments.task import MOST_WARNINGS, TaskFile, is_done, perform, warnings_of
 
 HERE = Path(__file__).parents[1]
 GRID = tiny_grid(["dsac", "dsac-m"], 60)
@@ -117,6 +117,32 @@ def test_an_experiment_grows_in_steps_and_seeds(tmp_path):
     larger = load_plan(tmp_path / "grid.toml", Overrides(steps=80, seeds=2))
     rows = run_experiment(larger, out, Here(), print)
     assert [(len(small), row.step, row.train_seed) for row in rows] == [(2, 80, s) for s in (0, 1, 0, 1)]
+
+
+def test_what_a_run_warns_of_is_kept_and_said_until_the_run_grows(tmp_path):
+    plan, out = plan_of(GRID.replace("random_steps = 20", "random_steps = 70"), tmp_path), tmp_path / "out"
+    sentence = "all 60 steps are random play"
+    for _ in range(2):  # the second call does nothing, and says it all the same
+        said: list[str] = []
+        run_experiment(plan, out, Here(), said.append)
+        assert [line.split(" warned: ")[0] for line in said if f" warned: {sentence}" in line] == plan.names
+    (kept,) = warnings_of(TaskFile(out, plan.names[0]).read())
+    assert kept.startswith(sentence)
+    grown, said = load_plan(tmp_path / "grid.toml", Overrides(steps=80)), []
+    run_experiment(grown, out, Here(), said.append)
+    assert not [line for line in said if "warned" in line]
+
+
+def test_many_runs_that_warn_are_counted_and_a_warning_is_kept_once(tmp_path):
+    plan = plan_of(f"seeds = {MOST_WARNED + 2}{tiny_grid(['dsac'], 60)}", tmp_path)
+    assert warned(plan, tmp_path) == []
+    for i, name in enumerate(plan.names):
+        for sentence in ["alpha ran away", "alpha ran away", *(f"more {n}" for n in range(MOST_WARNINGS if i else 0))]:
+            TaskFile(tmp_path, name).warn(sentence)
+    lines = warned(plan, tmp_path)
+    assert lines[0] == f"{plan.names[0]} warned: alpha ran away"
+    assert lines[1].count("more ") == MOST_WARNINGS - 1
+    assert (len(lines), lines[-1]) == (MOST_WARNED + 1, f"and 2 more runs warned: `dsacc status {tmp_path}` shows them")
 
 
 def test_a_failing_run_is_tried_again_and_named_and_the_others_finish(tmp_path, capsys):

@@ -170,6 +170,21 @@ def test_status_says_how_often_a_run_was_taken_away(hardening, capsys):
     assert f"{TAUGHT.name}: preempted 3 times, out of time once" in " ".join(" ".join(shown(*standings)).split())
 
 
+def test_status_says_what_a_run_warned_of(hardening, capsys):
+    turn(hardening, "waiting", warnings=["alpha [red]ran away"])
+    standings = read_standings(hardening)
+    assert [s.warnings for s in standings] == [("alpha [red]ran away",), (), ()]
+    assert f"{TAUGHT.name}: alpha [red]ran away" in " ".join(" ".join(shown(*standings)).split())
+    assert main(["status", str(hardening), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["warnings"] == ["alpha [red]ran away"]
+
+
+@pytest.mark.parametrize("damaged", ["alpha", [3, None], {"a": 1}, 5])
+def test_damaged_warnings_are_none(damaged, hardening):
+    turn(hardening, "waiting", warnings=damaged)
+    assert read_standings(hardening)[0].warnings == ()
+
+
 def test_a_live_table_ends_when_the_rest_of_a_task_will_not_be_done(hardening):
     assert turn(hardening, "failed", FIRST.name) == ["finished", "failed", "waiting"]
     watch(hardening, Console(file=io.StringIO(), force_terminal=True), once=False)  # or it would never return

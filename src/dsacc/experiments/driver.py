@@ -15,11 +15,13 @@ from dsacc.errors import ConfigError, DsaccError, RunError
 from dsacc.experiments.backends.base import Backend
 from dsacc.experiments.plan import Plan, read_plan, why_not_grown, write_plan
 from dsacc.experiments.scheduler import Outcome, execute
-from dsacc.experiments.task import folder_of, is_done
+from dsacc.experiments.task import TaskFile, folder_of, is_done, warnings_of
 from dsacc.experiments.tested import planned_rows
 from dsacc.runs.lock import HEARTBEAT, RunLock
 from dsacc.system.files import is_temporary, write_atomically
 from dsacc.system.text import duration
+
+MOST_WARNED = 10  # runs whose warnings are printed at the end
 
 
 def run_experiment(
@@ -69,6 +71,8 @@ def run_experiment(
         rows = collect(plan, out)
         write_atomically(out / "results.json", (json.dumps([row.sealed() for row in rows], indent=2) + "\n").encode())
         print_results(plan, rows, console)
+        for line in warned(plan, out):
+            say(line)
         say(f"results: {out / 'results.json'}")
     if failed:
         for outcome in failed:
@@ -103,6 +107,16 @@ def collect(plan: Plan, out: Path) -> list[Row]:
     done = [run for run in plan.runs if is_done(run, plan.tests, out)]
     family = [(what, run) for run in done for what in run.family]
     return [row for what, run in family for row in planned_rows(what, run, plan.tests, folder_of(out, what))]
+
+
+def warned(plan: Plan, out: Path) -> list[str]:
+    """One line for each run that gave warnings, and for many runs how many more there are."""
+    files = ((run.name, warnings_of(TaskFile(out, run.name).read())) for run in plan.runs)
+    lines = [f"{name} warned: {'; '.join(kept)}" for name, kept in files if kept]
+    if len(lines) > MOST_WARNED:
+        left = len(lines) - MOST_WARNED
+        lines[MOST_WARNED:] = [f"and {left} more run{'s' if left > 1 else ''} warned: `dsacc status {out}` shows them"]
+    return lines
 
 
 def print_results(plan: Plan, rows: list[Row], console: Console | None = None) -> None:

@@ -14,6 +14,7 @@ from dsacc.analysis.rows import is_finite, is_whole
 from dsacc.errors import Damaged, RunError
 from dsacc.experiments.plan import read_plan_content
 from dsacc.experiments.taken import in_words, times
+from dsacc.experiments.task import warnings_of
 from dsacc.runs.folder import read_status
 from dsacc.runs.lock import STALE, holder_of
 from dsacc.runs.logs import check_log
@@ -44,6 +45,7 @@ class Standing:
     teacher: str | None = None  # the run that it is a student of, as far as a plan tells
     title: str = ""  # of such a student: `hardened`, or `hardened (near)`
     taken: str = ""  # how often it was taken away: `preempted 3 times, out of time once`
+    warnings: tuple[str, ...] = ()  # of its task, which belong to the run and its students together
 
 
 def read_standings(folder: Path) -> list[Standing]:
@@ -85,7 +87,7 @@ def _planned(entry: dict[str, Any], out: Path) -> list[Standing]:
     states = [_said(task.said.get("state"), i, turn) for i in range(len(names))]
     runs = out / "runs"
     first = _standing(names[0], runs / names[0], steps, task.part(states[0]))
-    standings = [replace(first, taken=in_words(times(task.said)))]
+    standings = [replace(first, taken=in_words(times(task.said)), warnings=tuple(warnings_of(task.said)))]
     for student, state in zip(students, states[1:], strict=True):
         label, updates = student.get("label"), _count(student.get("updates"))
         found = _standing(student["name"], runs / student["name"], updates, task.part(state, steps=None), hardened=True)

@@ -30,7 +30,7 @@ def as_table(standings: Sequence[Standing], title: str) -> Table:
     """One row per run, and beneath it one per student."""
     counts = Counter(s.state for s in standings)
     shown = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
-    notes = [f"{s.run}: {note}" for s in standings for note in (s.taken, s.error) if note]
+    notes = [f"{s.run}: {note}" for s in standings for note in (s.taken, s.error, *s.warnings) if note]
     caption = _safe("\n".join(notes)) or None
     table = Table(title=f"{_safe(title)}\n{shown}", caption=caption, title_justify="left", caption_justify="left")
     table.box, table.pad_edge, table.padding = SIMPLE_HEAD, False, (0, 1, 0, 0)

@@ -13,8 +13,9 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Sequence
-from contextlib import suppress
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -32,13 +33,15 @@ from dsacc.system.threads import use_one_thread
 from dsacc.system.trust import require, trusting
 
 HEARTBEAT = 30.0  # seconds between two signs of life while a run is tested
+MOST_WARNINGS = 5  # of one task that are kept
 
 
 class TaskFile:
     """OUT/tasks/NAME.json: how a task stands. It can tell even before the run's folder exists.
 
     `state` is waiting, training, hardening, testing, done, failed or stopped. Once the run itself is trained and
-    tested, `student` names the student whose turn it is. `taken` counts how often it was taken away.
+    tested, `student` names the student whose turn it is. `taken` counts how often it was taken away. `warnings` are the
+    sentences that users would have seen if they had trained the run themselves.
     """
 
     def __init__(self, out: Path, name: str) -> None:
@@ -56,6 +59,8 @@ class TaskFile:
         asked: dict[str, Any] = {"steps": run.steps, "tests": tests.key}
         asked |= {"students": [student.agent for student in run.students]} if run.students else {}
         asked |= {key: before[key] for key in taken.KEYS if key in before}
+        if warned := warnings_of(before) if before.get("steps") == run.steps else []:  # a run that grew is another one
+            asked["warnings"] = warned
         self._write({"state": "training", "error": None, "attempts": attempts, **here, "ended": None, **asked})
 
     def set(self, state: str, error: str | None = None, student: Student | None = None) -> None:
@@ -63,6 +68,14 @@ class TaskFile:
         ended = round(time.time(), 1) if state in ("done", "failed", "stopped") else None
         turn = {} if student is None else {"student": student.name}
         self._write({**self.read(), "state": state, "error": error, "ended": ended, **turn})
+
+    def warn(self, sentence: str) -> None:
+        """Keep a warning, once."""
+        said = self.read()
+        kept = warnings_of(said)
+        if sentence not in kept and len(kept) < MOST_WARNINGS:
+            with suppress(OSError):  # it is in the log too
+                self._write({**said, "warnings": [*kept, sentence]})
 
     def take_away(self, why: taken.Why) -> None:
         """Note that an attempt was taken away, here and in the task's log. The run waits to be continued."""
@@ -91,6 +104,27 @@ class TaskFile:
 
     def _write(self, content: dict[str, Any]) -> None:
         write_atomically(self.path, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def warnings_of(said: Mapping[str, Any]) -> list[str]:
+    """The warnings that the content of a task's file holds."""
+    kept = said.get("warnings")
+    return [text for text in kept if isinstance(text, str)] if isinstance(kept, list) else []
+
+
+@contextmanager
+def noted(task: TaskFile) -> Iterator[None]:
+    """Keep the warnings to users that are given inside, beside showing them. Nobody watches a task's log."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def both(message: Warning | str, category: type[Warning], *about: Any, **more: Any) -> None:
+            if issubclass(category, UserWarning):
+                task.warn(" ".join(str(message).split()))
+            show(message, category, *about, **more)
+
+        warnings.showwarning = both
+        yield
 
 
 def folder_of(out: Path, what: Run | Student) -> Path:
@@ -122,9 +156,10 @@ def perform(run: Run, tests: Tests, out: Path, device: str = "cpu") -> None:
     task = TaskFile(out, run.name)
     task.begin(run, tests)
     try:
-        _train(run, tests, folder_of(out, run), device, task)
-        for student in run.students:
-            _harden(student, tests, out, device, task)
+        with noted(task):
+            _train(run, tests, folder_of(out, run), device, task)
+            for student in run.students:
+                _harden(student, tests, out, device, task)
     except (Stopped, KeyboardInterrupt):
         task.set("stopped")
         raise

@@ -21,6 +21,7 @@ from dsacc.analysis.rows import Row
 from dsacc.cli import build_parser, main
 from dsacc.config import Config
 from dsacc.errors import ConfigError, RunError
+from dsacc.experiments.task import TaskFile
 from dsacc.play.store import read_rows
 from dsacc.system.files import sha256
 from dsacc.system.seals import sealed
@@ -89,6 +90,13 @@ def test_an_empty_folder_is_a_sentence(tmp_path, capsys):
         read_study(tmp_path)
     assert main(["report", str(tmp_path)]) == 2
     assert "holds no experiment" in capsys.readouterr().err
+
+
+def test_a_page_says_which_runs_warned(tmp_path):
+    plan = synthetic_study(tmp_path, points=5)
+    TaskFile(tmp_path, plan.names[1]).warn("alpha is 1e+05 at step 60000 <b>")
+    assert f"{plan.names[1]} warned: alpha is 1e+05 at step 60000 <b>." in read_study(tmp_path).notes
+    assert "60000 &lt;b&gt;" in write_report(tmp_path).read_text(encoding="utf-8")
 
 
 def test_missing_and_failed_runs_are_shown_as_missing(tmp_path):

@@ -170,6 +170,7 @@ def _run(standing: Standing, path: Path, planned: dict[str, Any], notes: list[st
         except RunError as error:
             notes.append(f"{name}: {error}")
     config, runtime, versions = (_as_dict(content.get(key)) for key in ("config", "runtime", "versions"))
+    notes += [f"{name} warned: {printable(sentence)}." for sentence in standing.warnings]
     agent = printable(content.get("agent") or planned.get("agent") or "unknown agent", 80)
     label = printable(planned.get("label") or "", 80)
     env = printable(config.get("env") or planned.get("env") or "unknown game", 80)
