@@ -32,6 +32,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper-minatar": {
         "random_steps": 2_000,
         "replay_size": 100_000,
+        "batch_size": 32,
         "train_every": 4,
         "n_step": 1,
         "clip_rewards": True,
@@ -43,7 +44,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "target_tau": 1.0,
         "target_every": 800,
         "initial_alpha": 0.1,
-        "target_entropy_ratio": 0.89,
+        "target_entropy_ratio": 0.3,
         "critic_entropy": 1.0,
         "log_every": 1_000,
     },
