@@ -9,14 +9,12 @@ import statistics
 import time
 
 import numpy as np
-from steps import GAME, make_trainer
+from steps import GAME, TURN, in_turns, make_trainer
 
 from dsacc import make_env
 from dsacc.envs.filters import FILTERS, filtered
 from dsacc.system.memory import keep_freed_memory
 from dsacc.system.threads import use_one_thread
-
-TURN = 20  # steps
 
 
 def frame_ms(name: str, repeats: int) -> float:
@@ -33,26 +31,14 @@ def frame_ms(name: str, repeats: int) -> float:
     return 1000 * statistics.median(taken)
 
 
-def step_ms(names: list[str], turns: int) -> dict[str, float]:
-    """The median time of a training step through each filter, measured in turns."""
-    steps = {n: make_trainer({"preset": "efficient", "picture_filter": n}).steps(10**9) for n in names}
-    taken: dict[str, list[float]] = {name: [] for name in names}
-    for _ in range(turns):
-        for name, trainer in steps.items():
-            for _ in range(TURN):
-                began = time.perf_counter()
-                next(trainer)
-                taken[name].append(time.perf_counter() - began)
-    return {name: 1000 * statistics.median(seconds) for name, seconds in taken.items()}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=60, help=f"turns of {TURN} steps (default: 60)")
     args = parser.parse_args()
     use_one_thread()
     keep_freed_memory()
-    steps = step_ms(["none", *FILTERS], args.turns)
+    trainers = {name: make_trainer({"preset": "efficient", "picture_filter": name}) for name in ("none", *FILTERS)}
+    steps = in_turns(trainers, args.turns)
     for name in FILTERS:
         ratio = steps[name] / steps["none"]
         frame = f"{frame_ms(name, 2_000):.3f} ms per frame"

@@ -9,7 +9,7 @@ import argparse
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from dsacc.replay import Replay
 from dsacc.training.loop import Trainer
 
 GAME, READY = "Breakout", 600  # steps before measuring, most of them random
+TURN = 20  # steps
 PRESETS = {
     "paper": {"preset": "paper"},
     "efficient": {"preset": "efficient"},
@@ -64,6 +65,19 @@ def advance(trainer: Trainer, steps: int) -> float:
     for _ in trainer.steps(trainer.step + steps):
         pass
     return time.perf_counter() - began
+
+
+def in_turns(trainers: Mapping[str, Trainer], turns: int) -> dict[str, float]:
+    """The median milliseconds of a training step of each, while they take turns of `TURN` steps."""
+    steps = {name: trainer.steps(10**9) for name, trainer in trainers.items()}
+    taken: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(turns):
+        for name, trainer in steps.items():
+            for _ in range(TURN):
+                began = time.perf_counter()
+                next(trainer)
+                taken[name].append(time.perf_counter() - began)
+    return {name: 1000 * statistics.median(seconds) for name, seconds in taken.items()}
 
 
 def shares(console: Console, steps: int) -> None:
