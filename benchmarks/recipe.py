@@ -2,6 +2,7 @@
 
     dsacc experiment recipe-screen --out OUT
     python benchmarks/recipe.py OUT [OUT ...] [--baseline efficient] [--reference spr_100k] [--csv runs.csv]
+    python benchmarks/recipe.py OUT [OUT ...] --curves 20000    # also what each run got in training, 20,000 steps each
 
 Of a run that several folders plan, the one that is finished counts. Every candidate is a variant of the grid. It is
 compared with the baseline in the same game with the same seed, in two figures: the area under the training curve (the
@@ -38,6 +39,7 @@ class Result:
 
     area: float
     tests: dict[str, float]  # mean score by policy: sampled, greedy
+    rows: tuple[dict[str, float | None], ...] = ()  # of metrics.jsonl
 
     @property
     def test(self) -> float:
@@ -119,8 +121,9 @@ class Verdict:
         return "**yes**"
 
 
-def area(rows: Sequence[dict[str, float | None]], random_steps: int) -> float:
+def area(rows: Sequence[dict[str, float | None]], random_steps: int, until: float = float("inf")) -> float:
     """The mean over steps after the random ones of the training return; between two episodes' ends the last one counts.
+    With `until`, over the steps up to that one.
 
     >>> area([{"step": 10, "return": 1.0}, {"step": 20, "return": None}, {"step": 40, "return": 4.0}], 0)
     2.5
@@ -129,7 +132,7 @@ def area(rows: Sequence[dict[str, float | None]], random_steps: int) -> float:
     for row in rows:
         step = int(row["step"] or 0)
         last = row["return"] if row["return"] is not None else last
-        if step > random_steps and last is not None:
+        if random_steps < step <= until and last is not None:
             total, weight = total + (step - before) * last, weight + step - before
         before = step
     return total / weight if weight else float("nan")
@@ -158,7 +161,8 @@ def read_entries(plan: Plan, out: Path) -> list[Entry]:
         result = None
         if set(tests) == set(plan.tests.policy):
             lines = read_file(folder / "metrics.jsonl", MAX_BYTES).decode().splitlines()
-            result = Result(area([parse_json(line) for line in lines], run.config.random_steps), tests)
+            logged = tuple(parse_json(line) for line in lines)
+            result = Result(area(logged, run.config.random_steps), tests, logged)
         entries.append(Entry(run, standing.state, standing.error or "", result))
     return entries
 
@@ -232,6 +236,20 @@ def scores(entries: Sequence[Entry]) -> str:
     return "\n".join(lines)
 
 
+def curves(entries: Sequence[Entry], each: int) -> str:
+    """What every finished run got in training over each so many steps, the random ones left out, and its tests."""
+    done = [(e.run, e.result) for e in entries if e.result is not None]
+    ends = range(each, max((run.steps for run, _ in done), default=0) + 1, each)
+    policies = list(done[0][1].tests) if done else []
+    head = ["candidate", "run", *(f"to {end:,}" for end in ends), *policies]
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    for run, result in sorted(done, key=lambda pair: (pair[0].env, pair[0].seed)):
+        parts = [area(result.rows, max(end - each, run.config.random_steps), end) for end in ends]
+        figures = [f"{x:,.1f}" for x in (*parts, *result.tests.values())]
+        lines.append("| " + " | ".join([run.label, f"{run.env}, seed {run.seed}", *figures]) + " |")
+    return "\n".join(lines)
+
+
 def write_csv(entries: Sequence[Entry], path: Path) -> None:
     """One line per run, to keep beside the study."""
     with open(path, "w", newline="", encoding="utf-8") as file:
@@ -248,8 +266,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("out", type=Path, nargs="+", metavar="OUT", help="folders of experiments")
     parser.add_argument("--baseline", default="efficient", help="label that the others are compared with")
     parser.add_argument("--reference", default="spr_100k", help=REFERENCES)
+    parser.add_argument(
+        "--curves", type=int, metavar="STEPS", help="also print training returns over each so many steps"
+    )
     parser.add_argument("--csv", type=Path, help="write every run to this file too")
     args = parser.parse_args(arguments)
+    if args.curves is not None and args.curves < 1:
+        parser.error(f"--curves must be at least 1, not {args.curves}")
     try:
         entries = read_folders(args.out)
         found = verdicts(entries, args.baseline, args.reference)
@@ -260,6 +283,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{done} of {len(entries)} runs are finished and tested. Normalised by {args.reference}.\n\n{table(found)}\n")
     policies = next((list(e.result.tests) for e in entries if e.result is not None), [])
     print(f"Raw scores: {' / '.join(['area under the training curve', *policies])}\n\n{scores(entries)}")
+    if args.curves:
+        print(f"\nReturn in training over each {args.curves:,} steps, then tests\n\n{curves(entries, args.curves)}")
     for e in [e for e in entries if e.error]:
         print(f"\n{e.run.label}, {e.run.env}, seed {e.run.seed}: {e.state}: {e.error}")
     if args.csv:

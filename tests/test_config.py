@@ -39,11 +39,23 @@ from dsacc.errors import ConfigError
         ({"alpha": 0, "surrogate_kl": 1}, "alpha 0 has no surrogate policy"),
         (
             {"alpha_scale": "range"},
-            "alpha_scale range multiplies alpha, and a tuned temperature has none; give an alpha",
+            "^alpha none tunes the temperature, which does not go with alpha_scale range; "
+            "give alpha_scale fixed, or an alpha above 0, such as 0.01$",
         ),
-        ({"alpha_scale": "range", "alpha": 0}, "alpha_scale range multiplies alpha, and 0 times any range is 0"),
+        (
+            {"alpha": 0, "alpha_scale": "range", "alpha_final": 0.001, "actor_rate_over_alpha": True},
+            "alpha 0 is no temperature, which does not go with alpha_scale range, alpha_final 0.001 and "
+            "actor_rate_over_alpha; give alpha_scale fixed, alpha_final none and actor_rate_over_alpha off, or",
+        ),
         ({"alpha_scale": "wide"}, "alpha_scale is one of fixed, range, not 'wide'"),
+        ({"alpha_final": 0.001}, "alpha none tunes the temperature, which does not go with alpha_final 0.001; give"),
+        ({"alpha_final": 0, "alpha": 0.1}, "alpha_final must be above 0"),
         ({"min_range": 0}, "min_range must be above 0"),
+        ({"actor_rate_over_alpha": True, "alpha": 0.1}, "actor_rate_over_alpha is for an actor that is one layer on"),
+        (
+            {"actor_rate_over_alpha": True, "shared_trunk": True},
+            "alpha none tunes the temperature, which does not go with actor_rate_over_alpha; give actor_rate",
+        ),
         ({"replay_size": 3, "n_step": 3}, "cannot hold n_step 3"),
         ({"replay_size": 8, "n_step": 3, "n_step_final": 9}, "replay_size 8 for 1 environment.s. cannot hold n_step 9"),
         ({"critic_loss": "hl-gauss", "q_clip": 0.5}, "q_clip is for critics that give one number; leave it at 0"),

@@ -220,6 +220,8 @@ class DSAC:
                 stack=stack,
                 envs=c.envs,
                 compression=c.replay_compression,
+                priority_exponent=c.priority_exponent,
+                priority_correction=c.priority_correction,
             )
             seen = (self.envs, self.observations)
             trainer = Trainer(c, *seen, self.learner, replay, self.streams, self._loaded_step)

@@ -21,9 +21,14 @@ class Settings(TypedDict, total=False):
     gamma: float
     n_step_final: int | None
     gamma_final: float | None
+    learning_rate_final: float | None
     anneal_start: int
     anneal_end: int
     anneal_shape: Literal["exponential", "linear"]
+    greedy_share: float
+    greedy_period: int
+    priority_exponent: float
+    priority_correction: float
     reset_every: int
     reset_keep: float
     reset_until: int | None
@@ -42,12 +47,14 @@ class Settings(TypedDict, total=False):
     hidden_layers: int
     learning_rate: float
     actor_learning_rate: float | None
+    actor_rate_over_alpha: bool
     adam_eps: float
     actor_adam_eps: float | None
     natural_gradient: bool
     grad_clip: float
     weight_decay: float
     critic_loss: Literal["mse", "huber", "hl-gauss"]
+    dueling: bool
     value_bins: int
     value_limit: float
     value_sigma: float
@@ -57,6 +64,7 @@ class Settings(TypedDict, total=False):
     target_every: int
     average_policy: bool
     alpha: float | None
+    alpha_final: float | None
     alpha_scale: Literal["fixed", "range"]
     min_range: float
     initial_alpha: float

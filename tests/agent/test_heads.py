@@ -1,4 +1,4 @@
-"""Critics that predict bins: what they learn, save, export and show is as with one number per action."""
+"""What critics end in: bins of values and dueling heads learn, save, export and show as one number per action does."""
 
 import copy
 from typing import Any
@@ -11,6 +11,7 @@ from probes import ActionMatters, DelayedReward
 
 from dsacc import DSAC
 from dsacc.agent import Learner, ObservationSpec
+from dsacc.agent.heads import Head
 from dsacc.config import make_config
 from dsacc.views.insight import look
 
@@ -44,8 +45,30 @@ def test_the_share_of_targets_beyond_the_bins_is_reported() -> None:
     assert bins.outside(torch.tensor([0.0, 3.0, -3.1, 50.0])).item() == 0.5
 
 
-def test_the_values_of_a_delayed_reward_are_learned() -> None:
-    model = DSAC(DelayedReward(), gamma=0.6, alpha=0.0, **SMALL, **BINS).learn(350)
+def test_dueling_heads_have_a_row_more_per_bin_and_give_q_of_the_same_shape() -> None:
+    scalar, binned = learner(critic_loss="huber", dueling=True), learner(dueling=True)
+    assert scalar.state()["critics.heads.0.weight"].shape == (1 + 3, 16)
+    assert binned.state()["critics.heads.0.weight"].shape == ((1 + 3) * 31, 16)
+    seen = torch.randn(5, 4, generator=torch.Generator().manual_seed(1))
+    for model in (scalar, binned):
+        assert model.q_values(seen).shape == (5, 3)
+
+
+def test_what_a_dueling_critic_learns_of_one_action_moves_the_others_too() -> None:
+    """One update towards a higher value of the first action alone, with features that do not change."""
+    for dueling, moved in ((False, False), (True, True)):
+        head = Head(make_config("classic", dueling=dueling), 4, 3)
+        features = torch.ones(1, 4)
+        before = head(features)
+        before[0, 0].backward()
+        with torch.no_grad():
+            head.weight += head.weight.grad
+            assert bool((head(features)[0, 1:] > before[0, 1:]).all()) == moved
+
+
+@pytest.mark.parametrize("dueling", [False, True])
+def test_the_values_of_a_delayed_reward_are_learned(dueling: bool) -> None:
+    model = DSAC(DelayedReward(), gamma=0.6, alpha=0.0, dueling=dueling, **SMALL, **BINS).learn(350)
     q = model.learner.q_values(torch.tensor([[0.0, 1.0], [1.0, 1.0]]))[:, 0]
     assert q.tolist() == pytest.approx([0.6, 1.0], abs=0.05)
 

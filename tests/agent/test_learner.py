@@ -1,6 +1,7 @@
 """The learner as a whole: what two agents share, what is saved, what stops it. `test_update.py` has the equations."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -224,3 +225,28 @@ def test_the_generator_decides_the_initial_weights():
     one, other = (learner(weights).state() for weights in (0, 1))
     drawn = [name for name in one if name.endswith("weight")]
     assert not any(one[name].equal(other[name]) for name in drawn)
+
+
+# --- what is drawn by its error --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["mse", "huber", "hl-gauss"])
+def test_a_transition_of_weight_zero_moves_the_critics_no_more_than_one_that_was_never_drawn(kind):
+    """Twice the loss of half the states is the mean over those alone."""
+    whole, half = batch(), learner(critic_loss=kind, grad_clip=0.0, shared_trunk=False, batch_size=4)
+    weighted = replace(whole, weight_B=torch.tensor([2.0] * 4 + [0.0] * 4), slot_B=torch.arange(8))
+    alone = whole.map(lambda part: part[:4])
+    full = learner(critic_loss=kind, grad_clip=0.0, shared_trunk=False)
+    full.update(weighted, torch.zeros(0), 0)
+    half.update(alone, torch.zeros(0), 0)
+    for name, value in networks(half.state(), "critics").items():
+        torch.testing.assert_close(networks(full.state(), "critics")[name], value, atol=1e-5, rtol=1e-4)
+
+
+def test_the_errors_are_the_targets_less_the_critics_values():
+    """Everywhere terminated, so the targets are the rewards."""
+    model, drawn = learner(), replace(batch(), terminated_B=torch.ones(8), slot_B=torch.arange(8))
+    drawn = replace(drawn, weight_B=torch.ones(8))
+    q_B = model.q_values(drawn.observation).gather(1, drawn.action_B[:, None])[:, 0]
+    model.update(drawn, torch.zeros(0), 0)
+    torch.testing.assert_close(model.error_B, drawn.rewards_BN[:, 0] - q_B)

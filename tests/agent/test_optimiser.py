@@ -22,7 +22,7 @@ def loss_of(model: nn.Module, seed: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.5])
-def test_it_is_torchs_adamw_with_decay_on_the_weights_of_layers_alone(decay: float) -> None:
+def test_it_is_torchs_adamw_with_decay_on_the_weights_of_layers_alone_at_any_rate(decay: float) -> None:
     ours, theirs = network(), network()
     optimizer = Adam(ours.parameters(), 0.02, 1e-8, decay=decay, decayed=matrices(ours))
     weights = [p for p in theirs.parameters() if p.dim() > 1]
@@ -31,6 +31,9 @@ def test_it_is_torchs_adamw_with_decay_on_the_weights_of_layers_alone(decay: flo
     groups: list[Any] = [{"params": weights, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
     wanted = torch.optim.AdamW(groups, lr=0.02, eps=1e-8)
     for i in range(20):
+        optimizer.scale_rate(0.9**i)
+        for group in wanted.param_groups:
+            group["lr"] = 0.02 * 0.9**i
         optimizer.minimise(loss_of(ours, i), "loss")
         wanted.zero_grad()
         loss_of(theirs, i).backward()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dsacc.agent.schedule import cycle_start, gamma_at, n_step_at, reset_is_due
+from dsacc.agent.schedule import cycle_start, gamma_at, n_step_at, rate_factor_at, reset_is_due
 from dsacc.config import make_config
 from dsacc.maths import exponential_schedule
 
@@ -11,6 +11,7 @@ def test_without_a_final_value_nothing_changes() -> None:
     c = make_config(n_step=7, gamma=0.9)
     assert {n_step_at(c, step) for step in (0, 1, 10_000, 10**9)} == {7}
     assert {gamma_at(c, step) for step in (0, 1, 10_000, 10**9)} == {0.9}
+    assert {rate_factor_at(c, step) for step in (0, 1, 10_000, 10**9)} == {1.0}
 
 
 def test_an_exponential_schedule_changes_by_equal_factors_and_stays_at_its_ends() -> None:
@@ -29,6 +30,21 @@ def test_the_horizon_of_gamma_grows_by_equal_factors_or_gamma_itself_by_equal_st
     assert [gamma_at(c, s) for s in (0, 1, 2, 3)] == pytest.approx([0.9, 0.99, 0.999, 0.999], rel=1e-12)
     straight = make_config(gamma=0.5, gamma_final=1.0, random_steps=0, anneal_end=2, anneal_shape="linear")
     assert [gamma_at(straight, s) for s in (0, 1, 2)] == [0.5, 0.75, 1.0]
+
+
+def test_learning_rates_fall_by_equal_factors_or_by_equal_steps() -> None:
+    falls = {
+        "learning_rate": 4e-3,
+        "learning_rate_final": 1e-3,
+        "random_steps": 10,
+        "anneal_start": 10,
+        "anneal_end": 30,
+    }
+    assert [rate_factor_at(make_config(**falls), s) for s in (0, 20, 30, 40, 99)] == pytest.approx(
+        [1, 1, 0.5, 0.25, 0.25]
+    )
+    straight = make_config(**falls, anneal_shape="linear")
+    assert rate_factor_at(straight, 30) == pytest.approx(0.625)
 
 
 def test_resets_come_at_multiples_after_the_random_steps_and_not_after_the_last_one() -> None:

@@ -1,4 +1,4 @@
-"""A temperature in proportion to the range of the critics' targets."""
+"""A temperature in proportion to the range of the critics' targets, or along a schedule."""
 
 import math
 from typing import Any
@@ -10,6 +10,7 @@ from probes import Probe, RewardIsObservation
 
 from dsacc import DSAC
 from dsacc.agent import Batch, Learner, ObservationSpec
+from dsacc.agent.schedule import alpha_at
 from dsacc.agent.temperature import RATE
 from dsacc.config import make_config
 from dsacc.maths import value_range
@@ -55,6 +56,61 @@ def test_the_temperature_follows_the_slow_average_of_the_range_one_update_later(
         low, high = np.percentile(some, [5, 95])
         average += RATE * (high - low - average)
         assert model.alpha.item() == pytest.approx(0.3 * average, rel=1e-5)
+
+
+def test_the_temperature_of_a_schedule_is_used_by_the_next_update_and_multiplies_the_range() -> None:
+    annealed = {"alpha": 0.1, "alpha_final": 0.001, "random_steps": 100, "anneal_start": 10, "anneal_end": 30}
+    plain, ranged = learner(alpha_scale="fixed", **annealed), learner(min_range=2.0, **annealed)
+    for step, alpha in ((100, 0.1), (110, 0.1), (120, 0.01), (130, 0.001), (500, 0.001)):
+        for model, factor in ((plain, 1.0), (ranged, 2.0)):
+            model.update(last_steps([0.0] * SIZE), torch.zeros(0), step)
+            assert model.alpha.item() == pytest.approx(alpha * factor, rel=1e-5)
+            used = model.update(last_steps([0.0] * SIZE), torch.zeros(0), step)["alpha"]
+            assert used.item() == pytest.approx(alpha * factor, rel=1e-5)
+    straight = make_config(alpha=0.1, alpha_final=0.02, random_steps=0, anneal_end=20, anneal_shape="linear")
+    assert alpha_at(straight, 5) == pytest.approx(0.08)
+    assert alpha_at(make_config(alpha=0.1), 5) == 0.1
+
+
+def test_the_step_sizes_of_an_update_are_those_of_its_agent_step() -> None:
+    falls = {"learning_rate": 1e-2, "learning_rate_final": 1e-4, "anneal_end": 20, "random_steps": 0}
+    model = learner(alpha_scale="fixed", alpha=None, actor_learning_rate=2e-2, alpha_learning_rate=3e-2, **falls)
+    steps = {"actor_optimizer": 2e-2, "critic_optimizer": 1e-2, "alpha_optimizer": 3e-2}
+    for step, factor in ((0, 1.0), (10, 0.1), (20, 0.01), (5, 10**-0.5)):  # nothing depends on the updates before
+        model.update(last_steps([1.0] * SIZE), torch.zeros(0), step)
+        rates = {name: getattr(model, name).param_groups[0]["lr"] for name in steps}
+        assert rates == pytest.approx({name: rate * factor for name, rate in steps.items()})
+
+
+def test_over_alpha_the_actors_step_size_is_one_of_q_and_follows_the_temperature() -> None:
+    settings = {"actor_learning_rate": 1e-3, "actor_rate_over_alpha": True, "shared_trunk": True, "min_range": 2.0}
+    falls = {"learning_rate": 1e-2, "learning_rate_final": 1e-4, "anneal_end": 20, "random_steps": 0}
+    model = learner(**settings, **falls)
+    for step, factor in ((0, 1.0), (10, 0.1), (20, 0.01)):
+        before = model.actor.head.bias.detach().clone()
+        used = model.update(last_steps([9.0, *[0.0] * (SIZE - 1)]), torch.zeros(0), step)["alpha"].item()
+        rate = 1e-3 * factor / used
+        assert model.actor_optimizer.param_groups[0]["lr"] == pytest.approx(rate)
+        if step == 0:  # the first step of Adam is its rate, whatever the gradient
+            assert (model.actor.head.bias - before).abs().max().item() == pytest.approx(rate, rel=1e-3)
+        assert model.critic_optimizer.param_groups[0]["lr"] == pytest.approx(1e-2 * factor)
+
+
+def test_over_alpha_an_actor_keeps_up_with_its_critics_where_a_constant_rate_lags() -> None:
+    settings = {
+        "shared_trunk": True,
+        "natural_gradient": True,
+        "alpha_scale": "fixed",
+        "alpha": 0.01,
+        "grad_clip": 10.0,
+    }
+    errors = {}
+    for over in (False, True):
+        model = learner(**settings, learning_rate=1e-3, actor_learning_rate=1e-3, actor_rate_over_alpha=over)
+        for _ in range(300):
+            metrics = model.update(last_steps([float(i) for i in range(SIZE)]), torch.zeros(0), 0)
+        errors[over] = metrics["expected_error"].item()
+    assert errors[True] < 0.1 * errors[False]
 
 
 def test_below_the_lower_limit_the_temperature_is_alpha_times_the_limit_and_the_average_goes_on() -> None:

@@ -114,6 +114,18 @@ def test_folders_count_together_and_a_run_that_both_plan_counts_once(recipe, scr
     assert capsys.readouterr().err == "recipe.py: runs of 80 and 90 steps cannot be compared\n"
 
 
+def test_curves_are_means_over_steps_and_leave_the_random_ones_out(recipe, screen, capsys):
+    rows = ({"step": 10, "return": 1.0}, {"step": 20, "return": None}, {"step": 40, "return": 4.0})
+    run = load_plan(screen / "grid.toml").runs[0]  # its first 20 steps are random
+    done = recipe.Entry(run, "finished", "", recipe.Result(0.0, {"sampled": 7.0}, rows))
+    line = recipe.curves([done, recipe.Entry(run, "waiting", "", None)], 40).splitlines()[-1]
+    assert line == "| efficient | dsacc/Catch-v0, seed 0 | 4.0 | nan | 7.0 |"  # nothing was logged from 40 to 80
+    assert recipe.main([str(screen), "--reference", "human", "--curves", "40"]) == 0
+    assert "| candidate | run | to 40 | to 80 | greedy | sampled |" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        recipe.main([str(screen), "--curves", "0"])
+
+
 def test_a_baseline_or_reference_that_is_not_there_is_one_sentence(recipe, screen, tmp_path, capsys):
     for arguments in (["--baseline", "paper"], ["--reference", "dreamer"]):
         assert recipe.main([str(screen), *arguments]) == 2

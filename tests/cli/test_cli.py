@@ -39,7 +39,7 @@ def here(tmp_path, monkeypatch):
         ("train CartPole-v1 --batch-size 0", "batch_size must be at least 1"),
         (
             "train CartPole-v1 --alpha-scale range",
-            "alpha_scale range multiplies alpha, and a tuned temperature has none",
+            "alpha none tunes the temperature, which does not go with alpha_scale range; give alpha_scale fixed",
         ),
         (
             "train dsacc/Catch-v0 --layer-norm",

@@ -111,6 +111,28 @@ def test_the_command_runs_a_grid_prints_a_table_and_repeats_nothing(tmp_path, ca
     assert "60 steps of" in capsys.readouterr().err
 
 
+def test_only_the_runs_that_fit_a_pattern_are_performed_and_the_others_wait(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dsacc.experiments.estimate.SECONDS", 0.05)
+    (tmp_path / "grid.toml").write_text(GRID + '[[variants]]\nlabel = "n of 3"\nsettings = { n_step = 3 }\n')
+    out, plan = tmp_path / "out", load_plan("grid.toml")
+    first, second = ([run.name for run in plan.runs if run.agent == agent] for agent in ("dsac", "dsac-m"))
+    call = ["experiment", "grid.toml", "--out", "out", "--only"]
+    assert main([*call, "*-dsac-s*", "--dry-run"]) == 0
+    assert "2 runs, 0 done, 1 to do, 1 left for another call" in capsys.readouterr().out
+    assert main([*call, "*-dsac-s0-* n of 3"]) == 0
+    assert "2 runs, 0 done, 1 left for another call" in capsys.readouterr().err
+    assert [path.name for path in (out / "runs").iterdir()] == first
+    assert read_plan(out).names == plan.names
+    assert main([*call, "*-dsac-s*"]) == 0  # nothing is left of it
+    assert "2 runs, 1 done, 1 left for another call" in capsys.readouterr().err
+    assert main(["experiment", "grid.toml", "--out", "out"]) == 0
+    assert {path.name for path in (out / "runs").iterdir()} == {*first, *second}
+    capsys.readouterr()
+    assert main([*call, "*-dsac-x-*"]) == 2
+    assert "--only '*-dsac-x-*' fits no run; a run is written like" in capsys.readouterr().err
+
+
 def test_an_experiment_grows_in_steps_and_seeds(tmp_path):
     plan, out = plan_of(GRID, tmp_path), tmp_path / "out"
     small = run_experiment(plan, out, Here(), print)

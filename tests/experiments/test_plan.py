@@ -33,7 +33,7 @@ def plan_of(text: str, tmp_path, **overrides) -> Plan:
 def test_the_built_in_grids_are_what_they_say():
     first = ["demo", "hardening-atari", "hardening-catch", "lowdata", "minatar-lambda", "minatar-paper"]
     second = ["minatar-readings", "paper", "paper-100k", "readings", "readings-catch", "recipe-long"]
-    assert builtin_names() == [*first, *second, "recipe-screen", "smoke"]
+    assert builtin_names() == [*first, *second, "recipe-screen", "recipe-six", "smoke"]
     paper, small = load_plan("paper"), load_plan("paper-100k")
     assert (len(paper.runs), {r.steps for r in paper.runs}, {r.seed for r in paper.runs}) == (
         81,
@@ -71,6 +71,17 @@ def test_the_screens_of_recipes_go_seed_by_seed_and_each_candidate_changes_somet
     assert labels[0] == "efficient"
     assert plan.runs[0].config == make_config("efficient", env="Breakout", constraint="mean")
     assert (plan.notes, {r.steps for r in plan.runs}, plan.tests.episodes) == ((), {steps}, 10)
+
+
+def test_the_second_step_of_the_recipes_study_has_new_seeds_and_efficient_as_it_is():
+    plan, first = load_plan("recipe-six"), load_plan("recipe-long")
+    assert {run.seed for run in plan.runs}.isdisjoint(run.seed for run in first.runs)
+    assert len({(run.env, run.agent, run.seed) for run in plan.runs}) == 6 * 2 * 2
+    baseline = [run for run in plan.runs if run.label == "efficient"]
+    assert len(baseline) == 24
+    for run in baseline:
+        own = {"env": run.env, "constraint": AGENTS[run.agent], "seed": run.seed}
+        assert run.config == make_config("efficient", **own)
 
 
 def test_the_order_of_a_grid_is_by_variants_or_by_seeds(tmp_path):

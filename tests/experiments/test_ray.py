@@ -144,7 +144,7 @@ STRANGERS = """
 import os, sys
 kind, folder = sys.argv[1:]
 os.environ.update(RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0", RAY_AUTH_MODE=kind, RAY_AUTH_TOKEN="0" * 64)
-import pathlib, ray
+import pathlib, psutil, ray
 from dsacc.errors import ConfigError
 from dsacc.experiments.backends import cluster
 
@@ -153,11 +153,17 @@ context = ray.get_runtime_context()
 address = context.gcs_address
 assert cluster.is_loopback(address), address
 cluster.check_nodes(ray, pathlib.Path(folder))
-cluster.PROBE = 1e-4  # no node answers so soon
+# A node that does not answer: everything of the cluster but its head stands still.
+others = [p for p in psutil.Process().children(recursive=True) if p.name() != "gcs_server"]
+for process in others:
+    process.suspend()
+cluster.PROBE = 1.0
 try:
     cluster.check_nodes(ray, pathlib.Path(folder))
 except ConfigError as error:
     print(error)
+for process in others:
+    process.resume()
 # From here on as if it were elsewhere, and we had just connected.
 ray.init, ray.shutdown, cluster.is_loopback = (lambda **_: context), (lambda: None), (lambda _: False)
 for allowed in (False, True):

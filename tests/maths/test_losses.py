@@ -65,6 +65,13 @@ def test_critic_losses_equal_torch_s_own() -> None:
     torch.testing.assert_close(critic_loss(prediction_B, target_B, "huber"), smooth(prediction_B, target_B))
 
 
+def test_weights_multiply_the_losses_of_their_states() -> None:
+    prediction_B, target_B, weight_B = vector(0.0, 1.0, 5.0), vector(0.5, 1.5, 2.0), vector(1.0, 0.5, 0.0)
+    assert critic_loss(prediction_B, target_B, "mse", weight_B).item() == pytest.approx((0.25 + 0.125) / 3)
+    clipped = clipped_critic_loss(prediction_B, target_B, prediction_B, 1.0, "mse", weight_B)
+    assert clipped.item() == pytest.approx((0.25 + 0.125) / 3)
+
+
 def test_an_unknown_critic_loss_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="'mse' or 'huber', not 'l1'"):
         critic_loss(vector(0.0), vector(1.0), "l1")  # type: ignore[arg-type]

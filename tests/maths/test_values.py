@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import logsumexp
 
-from dsacc.maths import bellman_target, combine_critics, n_step_return, soft_value, value_range
+from dsacc.maths import bellman_target, combine_critics, dueling, n_step_return, soft_value, value_range
 
 LN2 = math.log(2.0)
 ordinary = settings(deadline=None, derandomize=True, max_examples=150)
@@ -23,6 +23,19 @@ def tensor(*rows: list[float]) -> torch.Tensor:
 
 def vector(*values: float) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float64)
+
+
+# --- dueling heads ---------------------------------------------------------------------------------------------------
+
+
+def test_dueling_keeps_the_differences_of_advantages_and_puts_their_mean_at_the_value() -> None:
+    q_BA = dueling(vector(2.0, -1.0), tensor([1.0, 3.0, 2.0], [5.0, 5.0, 5.0]))
+    assert q_BA.tolist() == [[1.0, 3.0, 2.0], [-1.0, -1.0, -1.0]]
+
+
+def test_dueling_of_logits_does_the_same_for_each_bin() -> None:
+    value_BK, advantage_BAK = tensor([1.0, 0.0]), torch.tensor([[[2.0, 1.0], [0.0, 5.0]]], dtype=torch.float64)
+    assert dueling(value_BK, advantage_BAK).tolist() == [[[2.0, -2.0], [0.0, 2.0]]]
 
 
 # --- twin critics ----------------------------------------------------------------------------------------------------

@@ -14,9 +14,13 @@ SMALL = {"hidden": 16, "batch_size": 8, "replay_size": 500, "random_steps": 20, 
 CARTPOLE, CATCH = ("CartPole-v1", "classic"), ("dsacc/Catch-v0", "efficient")
 RUNS: list[tuple[tuple[str, str], dict[str, Any]]] = [
     (CARTPOLE, {"alpha": 0.1, "alpha_scale": "range", "natural_gradient": True}),
+    (CARTPOLE, {"alpha": 0.1, "alpha_final": 0.01, "learning_rate_final": 1e-5, "anneal_start": 40, "anneal_end": 90}),
     (CARTPOLE, {"n_step": 8, "n_step_final": 2, "gamma": 0.9, "gamma_final": 0.99, "anneal_end": 60}),
     (CARTPOLE, {"reset_every": 13, "reset_until": 120, "train_every": 2, "n_step_final": 2, "anneal_end": 10}),
-    (CARTPOLE, {"critic_loss": "hl-gauss", "weight_decay": 0.5}),
+    (CARTPOLE, {"critic_loss": "hl-gauss", "weight_decay": 0.5, "dueling": True}),
+    (CARTPOLE, {"priority_exponent": 0.5, "replay_size": 60, "envs": 2}),
+    (CARTPOLE, {"priority_exponent": 1.0, "priority_correction": 1.0, "critic_loss": "hl-gauss"}),
+    (CARTPOLE, {"greedy_share": 0.5, "greedy_period": 30, "envs": 2}),
     (CATCH, {"layer_norm": True, "rescale_features": False, "encoder": "small", "reset_every": 45}),
 ]
 
@@ -38,7 +42,21 @@ def state(model: DSAC) -> dict[str, torch.Tensor]:
     return model.get_parameters()
 
 
-@pytest.mark.parametrize(("where", "settings"), RUNS, ids=["range", "annealing", "resets", "bins and decay", "norm"])
+@pytest.mark.parametrize(
+    ("where", "settings"),
+    RUNS,
+    ids=[
+        "range",
+        "temperature and rate",
+        "annealing",
+        "resets",
+        "bins and decay",
+        "priorities",
+        "priorities of bins",
+        "greedy stretches",
+        "norm",
+    ],
+)
 def test_a_run_that_is_stopped_and_continued_ends_with_the_same_weights_and_rows(where, settings, tmp_path):
     def made() -> DSAC:
         env, preset = where
@@ -54,6 +72,18 @@ def test_a_run_that_is_stopped_and_continued_ends_with_the_same_weights_and_rows
     for name, tensor in state(straight).items():
         assert tensor.equal(state(continued)[name]), name
     assert parts == whole
+
+
+def test_the_last_share_of_every_period_is_played_greedily_and_the_rest_is_sampled():
+    settings = {**SMALL, "greedy_share": 0.25, "greedy_period": 20, "learning_rate": 1e-12}  # it hardly learns anything
+    model = DSAC("CartPole-v1", None, "classic", 1, **settings).learn(420)
+    trainer = model.prepare()
+    seen = np.random.default_rng(0).normal(size=(200, 4)).astype(np.float32)
+    best, _ = model.predict(seen, deterministic=True)
+    for step in range(420, 440):
+        trainer.step = step
+        actions, _ = trainer.act(seen)
+        assert (actions == best).all() == (step >= 435), step
 
 
 def test_minibatches_have_the_steps_of_the_schedule_and_start_again_after_a_reset():

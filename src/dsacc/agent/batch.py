@@ -21,9 +21,11 @@ class Batch(Generic[T]):
     entropy_B: T  # of the policy that collected the state
     mask_BA: T | None = None  # bool, the actions that each state allows; None where the environment has no masks
     next_mask_BA: T | None = None
+    weight_B: T | None = None  # in the critics' loss; None where all transitions were drawn alike
+    slot_B: T | None = None  # where the replay has them; likewise
 
     def parts(self) -> dict[str, Any]:
-        """What it consists of, by name; without masks where there are none."""
+        """What it consists of, by name; without those that are None."""
         return {name: part for name, part in vars(self).items() if part is not None}
 
     def map(self, function: Callable[[T], U]) -> "Batch[U]":

@@ -15,7 +15,7 @@ from dsacc.agent.observation import ObservationSpec
 from dsacc.agent.optimiser import Adam, matrices, require_finite
 from dsacc.agent.resets import shrink_and_perturb
 from dsacc.agent.scaling import scaled
-from dsacc.agent.schedule import gamma_at
+from dsacc.agent.schedule import alpha_at, gamma_at, rate_factor_at
 from dsacc.agent.temperature import ValueRange
 from dsacc.config import Config
 from dsacc.errors import ConfigError
@@ -51,6 +51,7 @@ class Learner:
                 "leave augment_pictures at none"
             )
         self.config, self.spec, self.actions, self.device = config, spec, actions, torch.device(device)
+        self.error_B: Tensor | None = None  # y - Q(s, a) in the last update, where the replay draws by it
         self.scaled = partial(scaled, centred=config.picture_filter != "none", spec=spec)
         self.critics, self.actor = self._new_networks(generator)
         self.target_critics = copy.deepcopy(self.critics).requires_grad_(False)
@@ -128,10 +129,12 @@ class Learner:
         S = B + M states in one pass and learn from all of them (`dsacc.maths.with_augmented`). Targets, the actor's Q,
         the constraints, the temperature and everything that is logged come from the B clean states alone.
 
-        Where the batch has masks, every policy below is 0 for actions that its state does not allow.
+        Where the batch has masks, every policy below is 0 for actions that its state does not allow. Where it has
+        weights, because the replay draws by priorities, they enter the critics' loss alone.
         """
         c, alpha, states, mask = self.config, self.alpha, len(batch.action_B), batch.mask_BA
         gamma = gamma_at(c, step)
+        self._set_rates(rate_factor_at(c, step), alpha)
         shown = self.scaled(batch.observation if augmented is None else torch.cat((batch.observation, augmented)))
         observation, next_observation = shown[:states], self.scaled(batch.next_observation)
 
@@ -154,7 +157,11 @@ class Learner:
         outputs, bins = self.critics.outputs(features), self.critics.bins
         q1_SA, q2_SA = self.critics.values(outputs)
         loss = partial(loss_of_critics, c) if bins is None else bins.loss
-        clean_q_loss, q_loss = clean_and_whole(loss, outputs, (batch.action_B, target_B, *anchors))
+        weight_B = torch.ones_like(target_B) if batch.weight_B is None else batch.weight_B
+        clean_q_loss, q_loss = clean_and_whole(loss, outputs, (batch.action_B, target_B, weight_B, *anchors))
+        if batch.slot_B is not None:
+            q1_B, q2_B = chosen((q1_SA.detach()[:states], q2_SA.detach()[:states]), batch.action_B)
+            self.error_B = target_B - (q1_B + q2_B) / 2
         self.critic_optimizer.minimise(q_loss, "critic_loss")
 
         # 2. Constraint: targets from the critics, noise, and lambda solved on this minibatch. Separate critics are
@@ -178,7 +185,8 @@ class Learner:
         )
         self.actor_optimizer.minimise(pi_loss, "actor_loss")
 
-        # 4. Temperature: towards the target entropy, but not below its minimum; or with the range of the targets.
+        # 4. Temperature: towards the target entropy, but not below its minimum; or with the range of the targets, or
+        #    along its schedule, for the next update.
         entropy_B = entropy_S.detach()[:states]
         if c.alpha is None:
             alpha_loss = temperature_loss(self.log_alpha, entropy_B, self.target_entropy(step, mask))
@@ -186,7 +194,9 @@ class Learner:
             if c.min_alpha > 0:
                 self.log_alpha.detach().clamp_(min=math.log(c.min_alpha))
         if self.value_range is not None:
-            self.log_alpha.copy_(self.value_range.follow(target_B).log())
+            self.log_alpha.copy_(self.value_range.follow(target_B, alpha_at(c, step)).log())
+        elif c.alpha_final is not None:
+            self.log_alpha.fill_(math.log(alpha_at(c, step)))
 
         q64_BA = exact(q_BA)
         surrogate_BA = boltzmann(q64_BA, exact(alpha).clamp(min=1e-30), None if mask is None else mask.cpu())
@@ -201,6 +211,16 @@ class Learner:
             **({} if bins is None else {"targets_outside": bins.outside(target_B)}),
             **report(terms, pi_BA),
         }
+
+    def _set_rates(self, factor: float, alpha: Tensor) -> None:
+        """Learning rates at this step. Over alpha, a step of the actor's weights is one of Q's: they are those of Q,
+        divided by alpha, so a constant rate would lag behind the critics the more, the lower the temperature."""
+        c = self.config
+        if c.learning_rate_final is not None:
+            for name in _OPTIMIZERS:
+                getattr(self, name).scale_rate(factor)
+        if c.actor_rate_over_alpha:
+            self.actor_optimizer.scale_rate(factor / alpha.item())
 
     @torch.no_grad()
     def update_targets(self) -> None:

@@ -36,16 +36,22 @@ def clean_and_whole(
 
 
 def loss_of_critics(
-    config: Config, q1_BA: Tensor, q2_BA: Tensor, action_B: Tensor, target_B: Tensor, *anchors: Tensor
+    config: Config,
+    q1_BA: Tensor,
+    q2_BA: Tensor,
+    action_B: Tensor,
+    target_B: Tensor,
+    weight_B: Tensor,
+    *anchors: Tensor,
 ) -> Tensor:
     """Both critics' losses, added. `anchors` are the target critics' Q(s, a), which only `q_clip` needs."""
     predictions = chosen((q1_BA, q2_BA), action_B)
     kind: CriticLoss = "huber" if config.critic_loss == "huber" else "mse"  # bins have a loss of their own
     if config.q_clip == 0:
-        losses = [critic_loss(p_B, target_B, kind) for p_B in predictions]
+        losses = [critic_loss(p_B, target_B, kind, weight_B) for p_B in predictions]
     else:
         losses = [
-            clipped_critic_loss(p_B, target_B, a_B, config.q_clip, kind)
+            clipped_critic_loss(p_B, target_B, a_B, config.q_clip, kind, weight_B)
             for p_B, a_B in zip(predictions, anchors, strict=True)
         ]
     return losses[0] + losses[1]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from dsacc.agent.encoders import OwnEncoder, find_encoder
-from dsacc.agent.heads import SMALL, BinHead, Bins, make_head
+from dsacc.agent.heads import SMALL, Bins, Head
 from dsacc.agent.observation import ObservationSpec
 from dsacc.agent.parts import one_hot, split
 from dsacc.agent.scaling import rescaled, standardised
@@ -166,7 +166,7 @@ class Critics(nn.Module):
         encoders = [make_encoder(config, spec) for _ in range(1 if config.shared_trunk else 2)]
         self.width = encoders[0].features
         self.encoders = nn.ModuleList(encoders)
-        self.heads = nn.ModuleList(make_head(config, self.width, actions) for _ in range(2))
+        self.heads = nn.ModuleList(Head(config, self.width, actions) for _ in range(2))
         self.bins = Bins(config) if config.critic_loss == "hl-gauss" else None
 
     def features(self, observation: Tensor) -> tuple[Tensor, Tensor]:
@@ -221,7 +221,7 @@ def initialise(network: nn.Module, generator: torch.Generator) -> None:
         if isinstance(module, (nn.Linear, nn.Conv2d)) and module not in own:
             nn.init.kaiming_normal_(module.weight, generator=generator)
             nn.init.zeros_(module.bias)  # type: ignore[arg-type]
-        if isinstance(module, BinHead):
+        if isinstance(module, Head) and module.bins is not None:
             module.weight.data.mul_(SMALL)
 
 

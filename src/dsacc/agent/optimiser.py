@@ -28,8 +28,13 @@ class Adam(torch.optim.Adam):
     ) -> None:
         trained = list(parameters)
         super().__init__(trained, lr=rate, eps=eps, fused=trained[0].device.type != "mps")
-        self.trained, self.clip = trained, clip
+        self.trained, self.clip, self.rate, self.decay = trained, clip, rate, decay
         self.shrink, self.decayed = 1 - rate * decay, list(decayed) if decay > 0 else []
+
+    def scale_rate(self, factor: float) -> None:
+        """Make steps of `factor` times the rate that it was made with. What decays follows the rate."""
+        self.param_groups[0]["lr"] = self.rate * factor
+        self.shrink = 1 - self.rate * factor * self.decay
 
     def minimise(self, loss: Tensor, name: str) -> None:
         """One step. A loss that is not finite is refused before it reaches the weights."""

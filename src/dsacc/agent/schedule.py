@@ -1,4 +1,5 @@
-"""What changes in the course of a run: how many steps a return has, its discount, and when networks are reset.
+"""What changes in the course of a run: how many steps a return has, its discount, the temperature, learning rates, and
+when networks are reset.
 
 All of it follows from the settings and the agent step. So there is no state to save, and a run that continues goes on
 where it was.
@@ -34,6 +35,30 @@ def n_step_at(config: Config, step: int) -> int:
         return config.n_step
     shape = linear_schedule if config.anneal_shape == "linear" else exponential_schedule
     return round(shape(config.n_step, config.n_step_final, annealed_share(config, step)))
+
+
+def alpha_at(config: Config, step: int) -> float:
+    """alpha at this agent step, where it is not tuned: alpha^(1-x) alpha_final^x, or the straight line between them."""
+    start = config.alpha or 0.0
+    if config.alpha_final is None:
+        return start
+    shape = linear_schedule if config.anneal_shape == "linear" else exponential_schedule
+    return shape(start, config.alpha_final, annealed_share(config, step))
+
+
+def rate_factor_at(config: Config, step: int) -> float:
+    """What learning rates are multiplied by at this agent step: 1 at the start, learning_rate_final / learning_rate at
+    the end, in between a power of that or the straight line."""
+    if config.learning_rate_final is None:
+        return 1.0
+    shape = linear_schedule if config.anneal_shape == "linear" else exponential_schedule
+    return shape(1.0, config.learning_rate_final / config.learning_rate, annealed_share(config, step))
+
+
+def greedy_at(config: Config, step: int) -> bool:
+    """Whether training plays the most probable action at this agent step: in the last `greedy_share` of every
+    `greedy_period` steps. Whole stretches, because it takes some steps to get into what only greedy play meets."""
+    return step % config.greedy_period >= (1 - config.greedy_share) * config.greedy_period
 
 
 def gamma_at(config: Config, step: int) -> float:

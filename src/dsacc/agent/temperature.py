@@ -26,11 +26,11 @@ class ValueRange:
     """The slow average R of the range of the critics' targets. It starts at the lower limit."""
 
     def __init__(self, config: Config, device: torch.device) -> None:
-        self.weight, self.limit = config.alpha or 0.0, config.min_range
+        self.limit = config.min_range
         self.average = torch.tensor(config.min_range, device=device)
 
     @torch.no_grad()
-    def follow(self, target_B: Tensor) -> Tensor:
+    def follow(self, target_B: Tensor, alpha: float) -> Tensor:
         """Take the targets of one update in, and return the temperature for the next one. [B] -> scalar."""
         self.average.lerp_(value_range(target_B), RATE)
-        return self.weight * self.average.clamp(min=self.limit)
+        return alpha * self.average.clamp(min=self.limit)

@@ -24,6 +24,14 @@ def add(commands: Commands) -> None:
     parser.add_argument("--workers", type=whole, help="runs side by side (default: one per core)")
     parser.add_argument("--retries", type=whole, default=1, help="more attempts for a run that failed (default: 1)")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or mps (default: cpu)")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="PATTERN",
+        help="perform only runs whose name and label fit a pattern, such as 'Breakout*-s0-*' or '*constant lambda'; "
+        "the others wait for another call (default: all)",
+    )
     parser.add_argument("--dry-run", action="store_true", help="print what it will take here, and run nothing")
     for name, entry in BACKENDS.items():
         if entry.options:
@@ -56,6 +64,6 @@ def run(args: argparse.Namespace) -> None:
         from dsacc.system.processes import cores
 
         check_folder(plan, out)
-        print_estimate(plan, out, args.workers or len(cores()), Console())
+        print_estimate(plan, out, args.workers or len(cores()), Console(), args.only)
     else:
-        run_experiment(plan, out, backend, say, retries=args.retries)
+        run_experiment(plan, out, backend, say, retries=args.retries, only=args.only)

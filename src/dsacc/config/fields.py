@@ -37,13 +37,35 @@ class Fields:
     gamma_final: float | None = o.candidate(
         None, "gamma changes to this at the same time as n_step; none keeps it", low=0.0, high=1.0
     )
+    learning_rate_final: float | None = o.candidate(
+        None,
+        "learning_rate changes to this at the same time, and other step sizes by the same factor; none keeps them",
+        above=0.0,
+    )
     anneal_start: int = o.candidate(
-        0, "agent steps after the random ones, or after a reset, at which n_step and gamma begin to change", low=0
+        0, "agent steps after the random ones, or after a reset, at which these begin to change", low=0
     )
     anneal_end: int = o.candidate(10_000, "and at which they have changed", low=1)
     anneal_shape: Literal["exponential", "linear"] = o.candidate(
         "exponential",
-        "n_step and the horizon 1 / (1 - gamma) change by equal factors, or n_step and gamma by equal steps",
+        "n_step, alpha, learning rates and the horizon 1 / (1 - gamma) change by equal factors; or they and gamma by "
+        "equal steps",
+    )
+    greedy_share: float = o.candidate(
+        0.0,
+        "share of the agent steps at which training takes the most probable action, as a greedy test does",
+        low=0.0,
+        high=1.0,
+    )
+    greedy_period: int = o.candidate(200, "these are the last of every so many agent steps, in one piece", low=1)
+    priority_exponent: float = o.candidate(
+        0.0,
+        "draw transitions from the replay in proportion to this power of their last error; 0 draws all alike",
+        low=0.0,
+        high=2.0,
+    )
+    priority_correction: float = o.candidate(
+        0.5, "how far the critics' loss makes up for that: 0 not at all, 1 in full", low=0.0, high=1.0
     )
     reset_every: int = o.candidate(
         0,
@@ -104,6 +126,11 @@ class Fields:
     actor_learning_rate: float | None = o.optimiser(
         None, "Adam's step size for the actor; none takes learning_rate", above=0.0
     )
+    actor_rate_over_alpha: bool = o.candidate(
+        False,
+        "divide actor_learning_rate by the temperature, so that the logits follow Q / alpha as fast as Q changes "
+        "(with a shared trunk and a fixed temperature)",
+    )
     adam_eps: float = o.optimiser(1e-8, "Adam's epsilon", above=0.0)
     actor_adam_eps: float | None = o.experimental(
         None,
@@ -126,6 +153,9 @@ class Fields:
     critic_loss: Literal["mse", "huber", "hl-gauss"] = o.critics(
         "mse", "loss of the critics; hl-gauss (not compared yet) has them predict the probabilities of bins of values"
     )
+    dueling: bool = o.candidate(
+        False, "critics give the value of a state and how much better each action is, which sum to Q"
+    )
     value_bins: int = o.candidate(51, "bins of hl-gauss", low=2, high=10_001)
     value_limit: float = o.candidate(
         25.0, "the bins of hl-gauss reach from minus this to this, in units of Q; targets beyond are clipped", above=0.0
@@ -142,6 +172,9 @@ class Fields:
     )
 
     alpha: float | None = o.entropy(None, "fixed temperature; none tunes it to the target entropy", low=0.0)
+    alpha_final: float | None = o.candidate(
+        None, "a fixed temperature changes to this at the same time as n_step; none keeps it", above=0.0
+    )
     alpha_scale: Literal["fixed", "range"] = o.candidate(
         "fixed",
         "range multiplies alpha by how far apart the critics' targets are, so that it suits rewards of any size",

@@ -3,6 +3,7 @@
 from dsacc.config.fields import Fields
 from dsacc.config.names import check_encoder
 from dsacc.errors import ConfigError
+from dsacc.system.text import listed
 
 
 def check(s: Fields) -> None:
@@ -19,9 +20,13 @@ def check(s: Fields) -> None:
         raise ConfigError(
             "surrogate_kl has no bounded natural gradient; turn natural_gradient off, or leave surrogate_kl at 0"
         )
-    if s.alpha_scale == "range" and not s.alpha:
-        what = "a tuned temperature has none" if s.alpha is None else "0 times any range is 0"
-        raise ConfigError(f"alpha_scale range multiplies alpha, and {what}; give an alpha above 0, such as 0.01")
+    if not s.alpha:
+        check_without_alpha(s)
+    if s.actor_rate_over_alpha and not s.shared_trunk:
+        raise ConfigError(
+            "actor_rate_over_alpha is for an actor that is one layer on the critics' features; "
+            "turn shared_trunk on, or actor_rate_over_alpha off"
+        )
     if s.alpha is None and s.initial_alpha < s.min_alpha:
         raise ConfigError(f"initial_alpha {s.initial_alpha} is below min_alpha {s.min_alpha}")
     if s.augment_pictures != "none" and s.picture_filter != "none":
@@ -45,6 +50,23 @@ def check(s: Fields) -> None:
             f"one update; 0.1 is usual"
         )
     check_schedules(s)
+
+
+def check_without_alpha(s: Fields) -> None:
+    """A temperature that is tuned, or 0, is neither scaled nor annealed, and no rate is divided by it."""
+    changes = {
+        f"alpha_scale {s.alpha_scale}": ("alpha_scale fixed", s.alpha_scale != "fixed"),
+        f"alpha_final {s.alpha_final}": ("alpha_final none", s.alpha_final is not None),
+        "actor_rate_over_alpha": ("actor_rate_over_alpha off", s.actor_rate_over_alpha),
+    }
+    wrong = [name for name, (_, there) in changes.items() if there]
+    if wrong:
+        what = "none tunes the temperature" if s.alpha is None else "0 is no temperature"
+        right = [remedy for remedy, there in changes.values() if there]
+        raise ConfigError(
+            f"alpha {what}, which does not go with {listed(wrong)}; "
+            f"give {listed(right)}, or an alpha above 0, such as 0.01"
+        )
 
 
 def check_schedules(s: Fields) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -32,26 +32,30 @@ def run_experiment(
     console: Console | None = None,
     *,
     retries: int = 1,
+    only: Sequence[str] = (),
     watch: AbstractContextManager[Callable[[], None]] | None = None,
 ) -> list[Row]:
     """Perform what is not done yet, collect the rows into OUT/results.json and print the table. Each run is trained and
     tested, and then its students are.
 
     A run that fails is tried `retries` times more. One that is preempted, out of time or lost with its node continues
-    at no cost. `watch` is open while runs are performed; what it gives is called many times per minute, to show
-    progress. Raises a DsaccError if runs failed, after the others are finished and each failed run was named with its
-    error.
+    at no cost. With `only`, runs that fit none of these patterns wait for another call (`Plan.fitting`). `watch` is
+    open while runs are performed; what it gives is called many times per minute, to show progress. Raises a DsaccError
+    if runs failed, after the others are finished and each failed run was named with its error.
     """
     if retries < 0:
         raise ConfigError(f"--retries must be at least 0, not {retries}")
+    chosen = plan.fitting(only)
     check_folder(plan, out)
     with _Held(out):
         check_folder(plan, out)  # again: another process may have used it in between
         write_plan(plan, out)
         left = [run.name for run in plan.runs if not is_done(run, plan.tests, out)]
         done = len(plan.runs) - len(left)
+        waiting = len(left) - len(left := [name for name in left if name in chosen])
         runs = f"{len(plan.runs)} run{'s' if len(plan.runs) > 1 else ''}"
-        say(f"{out}: {runs}, {done} done; `dsacc status {out}` shows their progress")
+        others = f", {waiting} left for another call" if waiting else ""
+        say(f"{out}: {runs}, {done} done{others}; `dsacc status {out}` shows their progress")
         failed: list[Outcome] = []
 
         def tell(outcome: Outcome) -> None:

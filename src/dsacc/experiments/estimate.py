@@ -38,8 +38,10 @@ FREE = {
     "target_every", "alpha", "initial_alpha", "min_alpha", "target_entropy_ratio", "target_entropy_final",
     "target_entropy_steps", "critic_entropy", "constraint", "multiplier_form", "perturbation", "noise_std",
     "noise_relative", "noise_scope", "fixed_lambda", "log_every", "checkpoint_every",
-    "alpha_scale", "min_range", "gamma_final", "anneal_start", "anneal_end", "anneal_shape", "reset_every",
-    "reset_keep", "reset_until", "weight_decay",
+    "alpha_scale", "min_range", "gamma_final", "alpha_final", "learning_rate_final", "anneal_start", "anneal_end",
+    "anneal_shape", "reset_every", "reset_keep", "reset_until", "weight_decay",
+    "priority_exponent", "priority_correction", "greedy_share", "greedy_period",
+    "actor_rate_over_alpha",
 }  # fmt: skip
 
 
@@ -157,17 +159,22 @@ def _disk(config: Config, facts: EnvFacts, steps: int, pace: Pace) -> int:
     return 2 * pace.agent_bytes + facts.memory(packed, steps) - facts.memory(packed, 0)
 
 
-def print_estimate(plan: Plan, out: Path, workers: int, console: Console) -> None:
-    """Print the runs, how many of them are done, and what the rest will take here. Writes nothing."""
+def print_estimate(plan: Plan, out: Path, workers: int, console: Console, only: Sequence[str] = ()) -> None:
+    """Print the runs, how many of them are done, and what the rest will take here. Writes nothing. With `only`, what
+    the runs take that fit one of these patterns."""
+    chosen = plan.fitting(only)
     standings = {s.run: s for s in read_standings(out)} if (out / "plan.json").is_file() else {}
-    left = [run for run in plan.runs if not is_done(run, plan.tests, out)]
+    undone = [run for run in plan.runs if not is_done(run, plan.tests, out)]
+    left = [run for run in undone if run.name in chosen]
     paces = {kind: measure(run) for kind, run in {kind_of(run): run for run in reversed(left)}.items()}
     needs = {run.name: need_of(run, plan, paces[kind_of(run)]) for run in left}
     parts = {run.name: _part(run, needs[run.name], standings) for run in left if run.name in standings}
-    console.print(_table(plan, needs, parts))
+    shown = dataclasses.replace(plan, runs=tuple(run for run in plan.runs if run.name in chosen))
+    console.print(_table(shown, needs, parts))
     several = "" if plan.tests.conditions == 1 else "s"
     tests = f"each tested for {plan.tests.episodes} episodes in {plan.tests.conditions} condition{several}"
-    lines = [f"{len(plan.runs)} runs, {len(plan.runs) - len(left)} done, {len(left)} to do; {tests}"]
+    others = f", {len(undone) - len(left)} left for another call" if len(left) < len(undone) else ""
+    lines = [f"{len(plan.runs)} runs, {len(plan.runs) - len(undone)} done, {len(left)} to do{others}; {tests}"]
     for line in lines + (_sums(needs, parts, workers) if left else []):
         console.print(line, highlight=False, soft_wrap=True)
 

@@ -3,14 +3,15 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from dsacc.config import AGENTS, Config, make_config
-from dsacc.errors import BadInput, Damaged, RunError
+from dsacc.errors import BadInput, ConfigError, Damaged, RunError
 from dsacc.system.files import write_atomically
 from dsacc.system.seals import read_sealed, sealed
 
@@ -163,6 +164,17 @@ class Plan:
     def names(self) -> list[str]:
         """The names of the runs' folders, in order."""
         return [run.name for run in self.runs]
+
+    def fitting(self, patterns: Sequence[str]) -> set[str]:
+        """The names of the runs whose name, followed by their label, fits one of the patterns (`*` is anything); of all
+        runs where there is no pattern. A pattern that fits none is a ConfigError."""
+        texts = {run.name: f"{run.name} {run.label}".strip() for run in self.runs}
+        found = {pattern: {name for name, text in texts.items() if fnmatchcase(text, pattern)} for pattern in patterns}
+        for pattern, names in found.items():
+            if not names:
+                one = next(iter(texts.values()))
+                raise ConfigError(f"--only {pattern!r} fits no run; a run is written like {one!r}, and * is anything")
+        return set().union(*found.values()) if found else set(texts)
 
 
 def write_plan(plan: Plan, out: Path) -> None:

@@ -26,7 +26,7 @@ from dsacc.maths.policies import (
     target_entropy,
     variance_constrained,
 )
-from dsacc.maths.values import bellman_target, combine_critics, n_step_return, soft_value, value_range
+from dsacc.maths.values import bellman_target, combine_critics, dueling, n_step_return, soft_value, value_range
 
 __all__ = [
     "Mask",
@@ -43,6 +43,7 @@ __all__ = [
     "combine_critics",
     "constraint_penalty",
     "critic_loss",
+    "dueling",
     "entropy",
     "entropy_penalty",
     "expected_bin",

@@ -7,6 +7,8 @@ bin is the target of a classification. Q is the mean of what is predicted, so al
 import torch
 from torch import Tensor
 
+from dsacc.maths.losses import weighted_mean
+
 
 def bin_edges(limit: float, bins: int) -> Tensor:
     """The edges of K bins of one width from -limit to limit. -> [K + 1].
@@ -38,6 +40,6 @@ def gaussian_bins(target_B: Tensor, edges: Tensor, sigma: float) -> Tensor:
     return mass_BK / mass_BK.sum(dim=-1, keepdim=True)
 
 
-def bin_loss(logits_BK: Tensor, target_BK: Tensor) -> Tensor:
-    """J_Q = E[-sum_k p_k log softmax(logits)_k], the cross-entropy to the target's bins p. [B, K] -> scalar."""
-    return -(target_BK * torch.log_softmax(logits_BK, dim=-1)).sum(dim=-1).mean()
+def bin_loss(logits_BK: Tensor, target_BK: Tensor, weight_B: Tensor | None = None) -> Tensor:
+    """J_Q = E[-w sum_k p_k log softmax(logits)_k], the cross-entropy to the target's bins p. [B, K] -> scalar."""
+    return weighted_mean(-(target_BK * torch.log_softmax(logits_BK, dim=-1)).sum(dim=-1), weight_B)

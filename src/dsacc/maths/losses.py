@@ -21,20 +21,34 @@ def td_error(prediction_B: Tensor, target_B: Tensor, kind: CriticLoss = "mse") -
     raise ValueError(f"the critic loss must be 'mse' or 'huber', not {kind!r}")
 
 
-def critic_loss(prediction_B: Tensor, target_B: Tensor, kind: CriticLoss = "mse") -> Tensor:
-    """J_Q = E[(Q(s,a) - y)^2], or Huber's loss, which is linear for errors above 1. [B] -> scalar."""
-    return td_error(prediction_B, target_B, kind).mean()
+def critic_loss(
+    prediction_B: Tensor, target_B: Tensor, kind: CriticLoss = "mse", weight_B: Tensor | None = None
+) -> Tensor:
+    """J_Q = E[w (Q(s,a) - y)^2], or Huber's loss, which is linear for errors above 1. [B] -> scalar."""
+    return weighted_mean(td_error(prediction_B, target_B, kind), weight_B)
+
+
+def weighted_mean(loss_B: Tensor, weight_B: Tensor | None) -> Tensor:
+    """E[w l], where w = 1 if no weights are given. It is not divided by E[w]. [B] -> scalar."""
+    return loss_B.mean() if weight_B is None else (weight_B * loss_B).mean()
 
 
 def clipped_critic_loss(
-    prediction_B: Tensor, target_B: Tensor, anchor_B: Tensor, clip: float, kind: CriticLoss = "mse"
+    prediction_B: Tensor,
+    target_B: Tensor,
+    anchor_B: Tensor,
+    clip: float,
+    kind: CriticLoss = "mse",
+    weight_B: Tensor | None = None,
 ) -> Tensor:
-    """Q-clip of Zhou 2022: E[max((Q - y)^2, (Q' + clip(Q - Q', -c, c) - y)^2)], Q' the target critic at (s, a).
+    """Q-clip of Zhou 2022: E[w max((Q - y)^2, (Q' + clip(Q - Q', -c, c) - y)^2)], Q' the target critic at (s, a).
 
     [B] -> scalar. Once Q has moved from Q' towards y by more than c, the larger term is constant: the gradient stops.
     """
     near_B = anchor_B + (prediction_B - anchor_B).clamp(-clip, clip)
-    return torch.maximum(td_error(prediction_B, target_B, kind), td_error(near_B, target_B, kind)).mean()
+    return weighted_mean(
+        torch.maximum(td_error(prediction_B, target_B, kind), td_error(near_B, target_B, kind)), weight_B
+    )
 
 
 def actor_loss(pi_BA: Tensor, log_pi_BA: Tensor, q_BA: Tensor, alpha: Number) -> Tensor:

@@ -19,6 +19,15 @@ def combine_critics(q1_BA: Tensor, q2_BA: Tensor, how: Combine = "average") -> T
     raise ValueError(f"critics must be combined by 'average' or 'min', not {how!r}")
 
 
+def dueling(value_B: Tensor, advantage_BA: Tensor) -> Tensor:
+    """Q(s,a) = V(s) + A(s,a) - mean_a A(s,a) (Wang et al. 2016). [B], [B, A] -> [B, A]; or [B, K], [B, A, K].
+
+    What every action has in common is learned from every action. Of the others' values only the difference to their
+    mean is learned apart.
+    """
+    return value_B[:, None] + advantage_BA - advantage_BA.mean(dim=1, keepdim=True)
+
+
 def soft_value(pi_BA: Tensor, log_pi_BA: Tensor, q_BA: Tensor, alpha: Number, entropy_weight: float = 1.0) -> Tensor:
     """V(s) = sum_a pi(a|s) (Q(s,a) - w alpha log pi(a|s)). [B, A] -> [B].
 

@@ -10,6 +10,7 @@ from dsacc.agent.batch import Batch
 from dsacc.agent.observation import ObservationSpec
 from dsacc.errors import ConfigError, EnvError
 from dsacc.replay.frames import PackedStore, PlainStore, Store
+from dsacc.replay.priorities import Priorities
 from dsacc.system.types import Array
 
 _GOES_ON, _TERMINATED, _TRUNCATED, _LAST_LOOK = 0, 1, 2, 3  # what happens after a slot
@@ -53,6 +54,8 @@ class Replay:
         stack: int = 1,
         envs: int = 1,
         compression: str = "none",
+        priority_exponent: float = 0.0,
+        priority_correction: float = 0.5,
     ) -> None:
         self.spec, self.n_step, self.stack, self.envs = spec, n_step, stack, envs
         self.channels = spec.shape[0] // stack if spec.kind == "image" else 0  # of one picture
@@ -73,6 +76,8 @@ class Replay:
         else:
             raise ConfigError(f"replay_compression {compression!r} is for pictures; the observation is a {spec.kind}")
         self.columns: dict[str, Array] = {name: np.zeros(slots, kind) for name, kind in COLUMNS.items()}
+        self.priorities = Priorities(slots, priority_exponent) if priority_exponent else None
+        self.correction = priority_correction
         self.actions = 0  # of a mask; 0 where there are no masks
         self.after, self.back = self.columns["after"], self.columns["back"]
         self.after[:] = _LAST_LOOK
@@ -94,7 +99,8 @@ class Replay:
 
     @property
     def nbytes(self) -> int:
-        return self.store.nbytes + sum(column.nbytes for column in self.columns.values())
+        tree = 0 if self.priorities is None else self.priorities.nbytes
+        return self.store.nbytes + sum(column.nbytes for column in self.columns.values()) + tree
 
     def add(
         self,
@@ -141,6 +147,8 @@ class Replay:
             self.columns[name][slot] = values.get(name, 0)
         if self.actions and mask is not None:
             self.columns[MASKS][slot] = np.packbits(mask)
+        if self.priorities is not None:
+            self.priorities.put(slot, drawn=after != _LAST_LOOK)
         self.written_E[env] += 1
 
     def _pictures_before(self, env: int, age: int, observation: Array) -> int:
@@ -159,7 +167,8 @@ class Replay:
         return back
 
     def sample(self, batch: int, rng: np.random.Generator, n_step: int | None = None) -> Batch[Array]:
-        """A uniform minibatch of transitions whose stack, and whose n steps or rest of the episode, are stored.
+        """A minibatch of transitions whose stack, and whose n steps or rest of the episode, are stored: drawn alike, or
+        by their priorities p with loss weights w = (min p / p)^correction, the smallest p being that of the minibatch.
 
         `n_step` may be any number up to the one the memory was made for, which it is by default. The minibatch is that
         of a memory made for it.
@@ -187,7 +196,21 @@ class Replay:
             entropy_B=self.columns["entropies"][first_B],
             mask_BA=self._masks(base_B, age_B),
             next_mask_BA=self._masks(base_B, next_age_B),
+            weight_B=self._weights(first_B),
+            slot_B=None if self.priorities is None else first_B,
         )
+
+    def learned(self, slots: Array, errors: Array) -> None:
+        """How wrong the critics were about what was sampled last: y - Q(s, a), by which it is drawn from now on."""
+        if self.priorities is not None:
+            self.priorities.learned(slots, errors)
+
+    def _weights(self, slots: Array) -> Array | None:
+        if self.priorities is None:
+            return None
+        drawn = self.priorities[slots]
+        out: Array = ((drawn.min() / drawn) ** self.correction).astype(np.float32)
+        return out
 
     def _masks(self, base: Array, age: Array) -> Array | None:
         """Masks by ring and age, bool [B, A]; None where there are none."""
@@ -210,22 +233,32 @@ class Replay:
 
     def _draw(self, batch: int, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
         """Rings (by their first slot) and ages to start from, drawn again until each can be rebuilt."""
-        stored_E = self._stored_E()
-        ends_E = np.cumsum(stored_E)
-        if ends_E[-1] == 0:
+        if not self._stored_E().any():
             raise ValueError("nothing is stored yet; ask can_sample first")
         base_B, age_B = np.empty(batch, np.int64), np.empty(batch, np.int64)
         missing = np.arange(batch)
         while len(missing):
-            draw = rng.integers(0, ends_E[-1], len(missing))
-            env = np.searchsorted(ends_E, draw, side="right")
-            age = self.written_E[env] - ends_E[env] + draw
+            env, age = (self._any if self.priorities is None else self._by_priority)(len(missing), rng)
             good = self._complete(env, age, n)
             if not good.any() and not self.can_sample():
                 raise ValueError("no transition is complete yet; ask can_sample first")
             base_B[missing[good]], age_B[missing[good]] = env[good] * self.ring, age[good]
             missing = missing[~good]
         return base_B, age_B
+
+    def _any(self, count: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Environments and ages of slots that are stored, all with the same probability."""
+        ends_E = np.cumsum(self._stored_E())
+        draw = rng.integers(0, ends_E[-1], count)
+        env = np.searchsorted(ends_E, draw, side="right")
+        return env, self.written_E[env] - ends_E[env] + draw
+
+    def _by_priority(self, count: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """The same, with probabilities in proportion to their priorities."""
+        assert self.priorities is not None
+        env, place = np.divmod(self.priorities.draw(count, rng), self.ring)
+        newest = self.written_E[env] - 1
+        return env, newest - (newest - place) % self.ring
 
     def _complete(self, env: Array, age: Array, n: int) -> Array:
         """Whether slots (by ring, and the count at which they were written) start a transition of n steps that can be

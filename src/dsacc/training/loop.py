@@ -13,7 +13,7 @@ from dsacc.agent import Batch, Learner
 from dsacc.agent.augment import shifted
 from dsacc.agent.constraints import with_current_keys
 from dsacc.agent.parts import with_pictures
-from dsacc.agent.schedule import n_step_at, reset_is_due
+from dsacc.agent.schedule import greedy_at, n_step_at, reset_is_due
 from dsacc.config import Config
 from dsacc.envs import Observations, checked
 from dsacc.envs.masks import MaskReader, stacked_masks
@@ -22,7 +22,7 @@ from dsacc.errors import ConfigError, EnvError
 from dsacc.replay import Replay
 from dsacc.shifts import Augmenter
 from dsacc.system.types import Array
-from dsacc.training.streams import GENERATORS, Streams, random_actions, reset_weights, sample_actions
+from dsacc.training.streams import GENERATORS, Streams, best_actions, random_actions, reset_weights, sample_actions
 
 Row = dict[str, Any]
 
@@ -170,6 +170,8 @@ class Trainer:
         weights = np.exp(allowed - allowed.max(axis=1, keepdims=True))
         pi = weights / weights.sum(axis=1, keepdims=True)
         entropies = -(pi * np.log(np.maximum(pi, 1e-300))).sum(axis=1)
+        if greedy_at(self.config, self.step):
+            return best_actions(logits, masks), entropies
         return sample_actions(logits, self.streams.actions, masks), entropies
 
     def ready(self) -> bool:
@@ -179,7 +181,7 @@ class Trainer:
         return self._can_learn
 
     def learn(self) -> None:
-        """One update from a uniform minibatch."""
+        """One update from a minibatch."""
         n = n_step_at(self.config, self.step)
         sampled = self.replay.sample(self.config.batch_size, self.streams.batches, n)
         if self.config.augment_shift and self.observations.spec.has_pictures:
@@ -187,6 +189,8 @@ class Trainer:
         augmented = self._augmented(sampled.observation)
         noise = torch.from_numpy(self.streams.noise.standard_normal(self.learner.noise_shape()))
         self.meter.add(self.learner.update(sampled.map(self._tensor), noise, self.step, augmented))
+        if sampled.slot_B is not None and self.learner.error_B is not None:
+            self.replay.learned(sampled.slot_B, self.learner.error_B.cpu().numpy())
         self.updates += 1
 
     def _augmented(self, observations: Array) -> torch.Tensor | None:
@@ -221,21 +225,26 @@ class Trainer:
     def state(self) -> dict[str, Any]:
         """Everything the next step depends on, as plain data and arrays. Learner and replay are saved separately."""
         masks = {"masks": self.masks_E} if self.replay.actions else {}
-        return masks | {
-            "step": self.step,
-            "updates": self.updates,
-            "episodes": self.episodes,
-            "can_learn": self._can_learn,
-            "returns": self.returns_E,
-            "lengths": self.lengths_E,
-            "finished_returns": self.finished_returns,
-            "meter": {"sums": self.meter.sums, "count": self.meter.count},
-            "streams": {name: getattr(self.streams, name).bit_generator.state for name in GENERATORS},
-            "seen": self.seen_E,
-            "newest": self.replay.newest_E,
-            "written": [int(w) for w in self.replay.written_E],
-            "envs": [save_env(env) for env in self.envs],
-        }
+        priorities = {} if self.replay.priorities is None else {"priorities": self.replay.priorities.state()}
+        return (
+            masks
+            | priorities
+            | {
+                "step": self.step,
+                "updates": self.updates,
+                "episodes": self.episodes,
+                "can_learn": self._can_learn,
+                "returns": self.returns_E,
+                "lengths": self.lengths_E,
+                "finished_returns": self.finished_returns,
+                "meter": {"sums": self.meter.sums, "count": self.meter.count},
+                "streams": {name: getattr(self.streams, name).bit_generator.state for name in GENERATORS},
+                "seen": self.seen_E,
+                "newest": self.replay.newest_E,
+                "written": [int(w) for w in self.replay.written_E],
+                "envs": [save_env(env) for env in self.envs],
+            }
+        )
 
     def load_state(self, state: dict[str, Any]) -> list[str]:
         """Continue from `state`. The replay and the learner must have been restored before.
@@ -253,6 +262,8 @@ class Trainer:
             if name in state["streams"]:  # older runs have no stream of augmentation
                 getattr(self.streams, name).bit_generator.state = state["streams"][name]
         self.seen_E, self.replay.newest_E = list(state["seen"]), list(state["newest"])
+        if self.replay.priorities is not None:
+            self.replay.priorities.load_state(state["priorities"])
         said = self._continue_masks(state.get("masks"))
         for e, (env, saved) in enumerate(zip(self.envs, state["envs"], strict=True)):
             if saved is not None:
