@@ -421,7 +421,7 @@ def _range(f: "Field[Any]") -> str:
 
 
 def _settings() -> Iterator[str]:
-    from dsacc.config import AGENTS, GROUPS, PRESETS, Config
+    from dsacc.config import AGENTS, GROUPS, Config, present_presets
 
     yield "## Settings"
     yield (
@@ -434,12 +434,12 @@ def _settings() -> Iterator[str]:
         + ", ".join(f"`{agent}` is {_value(constraint)}" for agent, constraint in AGENTS.items())
         + "."
     )
-    presets = [name for name, preset in PRESETS.items() if preset]
-    head = ["setting", "default", *(f"`{p}`" for p in presets), "range", "meaning"]
+    presets = {name: preset for name, preset in present_presets().items() if preset}
+    head = ["setting", "default", *(f"`{name}`" for name in presets), "range", "meaning"]
     for group in GROUPS:
         rows = []
         for f in (f for f in fields(Config) if f.metadata["group"] == group):
-            changed = [_value(PRESETS[p][f.name]) if f.name in PRESETS[p] else "" for p in presets]
+            changed = [_value(preset[f.name]) if f.name in preset else "" for preset in presets.values()]
             rows.append([f"`{f.name}`", _value(f.default), *changed, _range(f), _cell(f.metadata["help"])])
         yield f"### Settings: {group}"
         yield _table(head, rows)

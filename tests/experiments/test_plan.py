@@ -1,6 +1,8 @@
 """Grids become plans: every run once, named as `dsacc train` names it, and every mistake one sentence."""
 
 import dataclasses
+import tarfile
+from pathlib import Path
 
 import pytest
 from helpers.extras import minatar
@@ -12,6 +14,7 @@ from dsacc.errors import ConfigError, RunError
 from dsacc.experiments.grids import Overrides, builtin_names, load_plan
 from dsacc.experiments.plan import Plan, Run, Tests, read_plan, why_not_grown, write_plan
 
+ROWS = Path(__file__).resolve().parents[2] / "docs" / "studies" / "rows"
 GRID = """
 envs = ["CartPole-v1"]
 agents = ["dsac", "dsac-m"]
@@ -69,7 +72,7 @@ def test_the_screens_of_recipes_go_seed_by_seed_and_each_candidate_changes_somet
     games = ("Breakout", "MsPacman", "Seaquest")
     assert [(r.seed, r.label, r.env) for r in plan.runs] == [(s, n, g) for s in (0, 1) for n in labels for g in games]
     assert labels[0] == "efficient"
-    assert plan.runs[0].config == make_config("efficient", env="Breakout", constraint="mean")
+    assert plan.runs[0].config == make_config("efficient-1", env="Breakout", constraint="mean")
     assert (plan.notes, {r.steps for r in plan.runs}, plan.tests.episodes) == ((), {steps}, 10)
 
 
@@ -81,7 +84,7 @@ def test_the_second_step_of_the_recipes_study_has_new_seeds_and_efficient_as_it_
     assert len(baseline) == 24
     for run in baseline:
         own = {"env": run.env, "constraint": AGENTS[run.agent], "seed": run.seed}
-        assert run.config == make_config("efficient", **own)
+        assert run.config == make_config("efficient-1", **own)
 
 
 def test_the_order_of_a_grid_is_by_variants_or_by_seeds(tmp_path):
@@ -133,7 +136,7 @@ def test_the_command_names_every_built_in_grid(capsys, monkeypatch):
 
 def test_a_variant_may_take_a_setting_of_the_preset_away(tmp_path):
     text = GRID + '[[variants]]\nlabel = "tuned"\nsettings = { alpha = "none", actor_learning_rate = "none" }\n'
-    configs = [r.config for r in plan_of(text, tmp_path, preset="efficient").runs]
+    configs = [r.config for r in plan_of(text, tmp_path, preset="efficient-1").runs]
     assert {(c.alpha, c.actor_learning_rate) for c in configs} == {(None, None)}
 
 
@@ -256,6 +259,23 @@ def test_a_plan_is_read_as_it_was_written(tmp_path):
     plan = plan_of(GRID + "every = 50\nseverity = [1, 5]", tmp_path)
     write_plan(plan, tmp_path / "out")
     assert read_plan(tmp_path / "out") == plan
+
+
+def test_a_plan_from_before_its_preset_changed_keeps_its_settings_and_names(tmp_path, monkeypatch):
+    """The rows of recipe-long were committed when `efficient` was what `efficient-1` is now."""
+    with tarfile.open(ROWS / "recipe-long.tar.gz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    plan = read_plan(tmp_path / "recipe-long")
+    assert plan.runs[0].label == "efficient"
+    assert plan.runs[0].config == make_config("efficient-1", env="Breakout", constraint="mean")
+    assert (tmp_path / "recipe-long" / "runs" / plan.runs[0].name / "metrics.jsonl").exists()
+    assert why_not_grown(plan, load_plan("recipe-long")) is None  # the same command goes on
+
+    write_plan(plan, tmp_path)
+    assert read_plan(tmp_path) == plan
+    monkeypatch.setattr("dsacc.experiments.plan.EARLIER", {})
+    with pytest.raises(RunError, match=r"has a run Breakout\S+ that this version of dsacc would name differently"):
+        read_plan(tmp_path / "recipe-long")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 9}', '{"format": 1, "runs": [1], "tests": {}}'])

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dsacc.cli.common import Commands, at_least_one, say, whole
-from dsacc.config import AGENTS, GROUPS, PRESETS, Config, choices, default_preset, field_type, make_config
+from dsacc.config import AGENTS, GROUPS, PRESETS, Config, choices, default_preset, field_type, make_config, present_presets
 from dsacc.errors import ConfigError
 from dsacc.system.text import readable
 from dsacc.system.types import POLICIES
@@ -44,7 +44,7 @@ def add(commands: Commands) -> None:
 def _add_option(group: Any, f: "Field[Any]") -> None:
     """Add `--noise-std` with its help, its default and its value in other presets."""
     kind, _ = field_type(f)
-    others = [f"{name}: {_shown(preset[f.name])}" for name, preset in PRESETS.items() if f.name in preset]
+    others = [f"{name}: {_shown(preset[f.name])}" for name, preset in present_presets().items() if f.name in preset]
     default = f" (default: {_shown(f.default)}{'; ' if others else ''}{', '.join(others)})"
     text = (f.metadata["help"] + default).replace("%", "%%")
     name = "--" + f.name.replace("_", "-")

@@ -5,11 +5,12 @@ A field is at once a keyword (`DSAC(env, noise_std=0.5)`), an option (`--noise-s
 
 from dsacc.config.names import AGENTS, ENCODERS, OWN_ENCODERS, ConstraintSetting, agent_name
 from dsacc.config.options import GROUPS, choices, field_type
-from dsacc.config.presets import PRESETS, default_preset, make_config
+from dsacc.config.presets import EARLIER, PRESETS, default_preset, make_config, present_presets
 from dsacc.config.run import Config
 
 __all__ = [
     "AGENTS",
+    "EARLIER",
     "ENCODERS",
     "GROUPS",
     "OWN_ENCODERS",
@@ -21,4 +22,5 @@ __all__ = [
     "default_preset",
     "field_type",
     "make_config",
+    "present_presets",
 ]

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dsacc.config import AGENTS, Config, make_config
+from dsacc.config import AGENTS, EARLIER, Config, make_config
 from dsacc.errors import BadInput, ConfigError, Damaged, RunError
 from dsacc.system.files import write_atomically
 from dsacc.system.seals import read_sealed, sealed
@@ -203,10 +203,10 @@ def read_plan(out: Path) -> Plan:
         runs = []
         for entry in content["runs"]:
             name, stages = entry.pop("name"), entry.pop("harden", [])
-            run = Run(**entry, harden=tuple(_stage(stage) for stage in stages))
-            if run.name != name:
+            run = _as_written(Run(**entry, harden=tuple(_stage(stage) for stage in stages)), name)
+            if run is None:
                 raise RunError(
-                    f"{path} has a run {name} that this version of dsacc would call {run.name}: a preset or a default "
+                    f"{path} has a run {name} that this version of dsacc would name differently: a preset or a default "
                     "has changed; use the version that wrote it, or choose another --out"
                 )
             runs.append(run)
@@ -217,6 +217,16 @@ def read_plan(out: Path) -> Plan:
         raise
     except BadInput as error:
         raise RunError(f"{path} cannot be used: {error}") from error
+
+
+def _as_written(run: Run, name: str) -> Run | None:
+    """The run with the settings for which it was given its name: where those of its preset have changed since, with the
+    preset that keeps the earlier ones. None if no preset does."""
+    for preset in (run.preset, *EARLIER.get(run.preset, ())):
+        known = dataclasses.replace(run, preset=preset)
+        if known.name == name:
+            return known
+    return None
 
 
 def read_plan_content(out: Path) -> dict[str, Any]:
