@@ -19,8 +19,9 @@ from dsacc.experiments.backends import local
 from dsacc.experiments.driver import MOST_WARNED, check_folder, run_experiment, warned
 from dsacc.experiments.estimate import kind_of
 from dsacc.experiments.grids import Overrides, load_plan
-from dsacc.experiments.plan import Run, read_plan, write_plan
+from dsacc.experiments.plan import Run, Tests, read_plan, write_plan
 from dsacc.experiments.task import MOST_WARNINGS, TaskFile, is_done, perform, warnings_of
+from dsacc.play.store import read_rows
 
 HERE = Path(__file__).parents[1]
 GRID = tiny_grid(["dsac", "dsac-m"], 60)
@@ -55,6 +56,15 @@ def test_a_longer_run_or_another_test_is_not_done(tmp_path):
     assert is_done(longer, plan.tests, out)
     (out / "tasks" / f"{run.name}.json").write_text("{")
     assert not is_done(longer, plan.tests, out)
+
+
+def test_a_run_is_tested_on_the_way_under_the_shifts_that_were_asked_for_there(tmp_path):
+    run = plan_of(GRID, tmp_path).runs[0]
+    tests = Tests(shifts=("id", "gaussian_noise"), episodes=1, every=30, every_shifts=("id",))
+    perform(run, tests, tmp_path / "out")
+    assert is_done(run, tests, tmp_path / "out")
+    rows = read_rows(tmp_path / "out" / "runs" / run.name / "evaluations")
+    assert sorted((row.step, row.shift) for row in rows) == [(30, "id"), (60, "gaussian_noise"), (60, "id")]
 
 
 def test_an_error_before_the_run_folder_exists_is_written_down(tmp_path):

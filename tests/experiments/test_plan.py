@@ -226,6 +226,16 @@ def test_an_empty_variant_is_the_grid_as_it_is(tmp_path):
         ("episodes = 2", 'policy = "best"', "tests.policy must be one of greedy, sampled, or both, not 'best'"),
         ("episodes = 2", "severity = 6", "tests.severity must be 'paper', 1 to 5, or a list of these, not 6"),
         ("episodes = 2", 'mode = "odd"', "tests.mode must be one of independent, frozen, falling, not 'odd'"),
+        (
+            "episodes = 2",
+            'every = 50\nevery_shifts = ["fog"]',
+            "tests.every_shifts must be some of tests.shifts, and fog is",
+        ),
+        (
+            "episodes = 2",
+            'every_shifts = ["id"]',
+            "tests.every_shifts is for tests during training; give tests.every too",
+        ),
         ("[tests]", "[[tests]]", "tests must be a table"),
         ("[tests]", '[[variants]]\nlabel = ""\n[tests]', "variants[1].label must be a text"),
         ("[tests]", '[[variants]]\nlabel = "a"\nagent = 1\n[tests]', "unknown key variants[1].agent"),
@@ -283,6 +293,17 @@ def test_a_damaged_plan_is_a_sentence(text, tmp_path):
     (tmp_path / "plan.json").write_text(text)
     with pytest.raises(RunError, match=r"plan\.json"):
         read_plan(tmp_path)
+
+
+def test_tests_on_the_way_may_be_fewer_and_change_no_key_where_they_are_all(tmp_path):
+    shifts = 'every = 50\nshifts = ["id", "gaussian_noise"]\nepisodes = 2'
+    every = plan_of(GRID.replace("episodes = 2", shifts), tmp_path).tests
+    few = plan_of(GRID.replace("episodes = 2", shifts + '\nevery_shifts = ["id"]'), tmp_path).tests
+    assert (every.on_the_way, few.on_the_way.shifts, few.shifts) == (every, ("id",), every.shifts)
+    assert every.key != few.key
+    assert Tests().key == "d6f88ebddb64c192"  # task files of earlier versions hold it
+    run = Run("CartPole-v1", "dsac", 0, 100, "classic")
+    assert why_not_grown(Plan("x", (run,), every), Plan("x", (run,), few)).startswith("tests.every_shifts None there")
 
 
 def test_a_plan_may_grow_and_not_change():

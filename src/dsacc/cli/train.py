@@ -6,7 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from dsacc.cli.common import Commands, at_least_one, say, whole
-from dsacc.config import AGENTS, GROUPS, PRESETS, Config, choices, default_preset, field_type, make_config, present_presets
+from dsacc.config import (
+    AGENTS,
+    GROUPS,
+    PRESETS,
+    Config,
+    choices,
+    default_preset,
+    field_type,
+    make_config,
+    present_presets,
+)
 from dsacc.errors import ConfigError
 from dsacc.system.text import readable
 from dsacc.system.types import POLICIES

@@ -145,10 +145,11 @@ def need_of(run: Run, plan: Plan, pace: Pace) -> Need:
     students = tuple(s.updates * x + s.states * played for s, x in zip(run.harden, pace.student, strict=True))
     tests = 0.0
     if facts.test_steps is not None:
-        times = (1 if plan.tests.every is None else run.steps // plan.tests.every + 1) + len(students)
+        on_the_way = 0 if plan.tests.every is None else run.steps // plan.tests.every
+        conditions = plan.tests.conditions * (1 + len(students)) + plan.tests.on_the_way.conditions * on_the_way
         rounds = -(-plan.tests.episodes // BATCH)
         games = rounds * pace.test + plan.tests.episodes * pace.random
-        tests = times * plan.tests.conditions * facts.test_steps * games
+        tests = conditions * facts.test_steps * games
     disk = _disk(config, facts, run.steps, pace) + len(students) * pace.agent_bytes
     return Need(seconds, students, tests, memory_of(run), disk)
 

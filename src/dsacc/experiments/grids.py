@@ -19,7 +19,7 @@ harden = false                  # no students of this variant; default: as [hard
 [harden]                        # makes a student of each run with dsacc.harden; [[harden]] makes several
 augment = "generic"             # also: updates, states, rounds, picture_filter, fresh, agents, label
 [tests]
-shifts = ["id", "snow"]         # also: severity, mode, episodes, policy, seed, every
+shifts = ["id", "snow"]         # also: severity, mode, episodes, policy, seed, every, every_shifts
 ```
 """
 
@@ -212,14 +212,23 @@ class _Reader(Checks):
         for policy in policies:
             if policy not in POLICIES:
                 raise self.wrong("tests.policy", f"must be one of {', '.join(POLICIES)}, or both, not {policy!r}")
+        shifts = self.texts(table, "shifts", "tests.", ["id"])
+        on_the_way = self.texts(table, "every_shifts", "tests.", shifts)
+        if "every_shifts" in table and "every" not in table:
+            raise self.wrong("tests.every_shifts", "is for tests during training; give tests.every too")
+        if other := [shift for shift in on_the_way if shift not in shifts]:
+            raise self.wrong(
+                "tests.every_shifts", f"must be some of tests.shifts, and {listed(other)} is not among them"
+            )
         return Tests(
-            shifts=tuple(self.texts(table, "shifts", "tests.", ["id"])),
+            shifts=tuple(shifts),
             severity=tuple(severities),
             mode=mode,
             episodes=self.whole(table, "episodes", "tests.", 10, 1),
             policy=tuple(policies),
             seed=self.whole(table, "seed", "tests.", 0, 0),
             every=self.whole(table, "every", "tests.", 0, 1) or None if "every" in table else None,
+            every_shifts=tuple(on_the_way) if "every_shifts" in table else None,
         )
 
     def _facts(self, env: str, tests: Tests) -> EnvFacts:

@@ -133,6 +133,7 @@ class Tests:
     policy: tuple[str, ...] = ("greedy",)
     seed: int = 0
     every: int | None = None  # agent steps between tests during training; None tests only at the end
+    every_shifts: tuple[str, ...] | None = None  # what of `shifts` is tested during training; None is all
 
     @property
     def conditions(self) -> int:
@@ -141,9 +142,15 @@ class Tests:
         return (shifted * len(self.severity) + (len(self.shifts) - shifted)) * len(self.policy)
 
     @property
+    def on_the_way(self) -> "Tests":
+        """How a run is tested during training."""
+        return self if self.every_shifts is None else dataclasses.replace(self, shifts=self.every_shifts)
+
+    @property
     def key(self) -> str:
-        """Changes when anything here does."""
-        return hashlib.sha256(json.dumps(dataclasses.asdict(self)).encode()).hexdigest()[:16]
+        """Changes when anything here does. What is not given is left out, so that a new field changes no key."""
+        content = {k: v for k, v in dataclasses.asdict(self).items() if k != "every_shifts" or v is not None}
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -265,7 +272,7 @@ def why_not_grown(old: Plan, new: Plan) -> str | None:
         before, after = ({str(x) for x in getattr(tests, name)} for tests in (a, b))
         if not before <= after:
             return f"tests.{name} {_listed(before)} there, {_listed(after)} here"
-    for name in ("mode", "seed", "every"):
+    for name in ("mode", "seed", "every", "every_shifts"):
         if getattr(a, name) != getattr(b, name):
             return f"tests.{name} {getattr(a, name)} there, {getattr(b, name)} here"
     if b.episodes < a.episodes:

@@ -175,7 +175,7 @@ def _train(run: Run, tests: Tests, folder: Path, device: str, task: TaskFile) ->
     model = DSAC(run.source or run.env, AGENTS[run.agent], run.preset, run.seed, device=device, **run.settings)
     if model.config != run.config:
         raise ConfigError(f"{run.name} has other settings here than in its plan; use the dsacc that made the plan")
-    every = {tests.every: lambda model: _evaluate(model, tests, folder)} if tests.every else {}
+    every = {tests.every: lambda model: _evaluate(model, tests.on_the_way, folder)} if tests.every else {}
     model.learn(run.steps, out=folder, every=every)
     task.set("testing")
     _evaluate(model, tests, folder, task)
@@ -206,7 +206,7 @@ def _evaluate(agent: Any, tests: Tests, folder: Path, task: TaskFile | None = No
     """Write rows to FOLDER/evaluations. Rows that are there already are kept."""
     from dsacc.play import evaluate
 
-    asked = {name: value for name, value in vars(tests).items() if name != "every"}
+    asked = {name: value for name, value in vars(tests).items() if name not in ("every", "every_shifts")}
     evaluate(agent, out=folder, tick=None if task is None else lambda *_: task.beat(), **asked)
 
 
