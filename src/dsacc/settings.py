@@ -51,6 +51,7 @@ class Settings(TypedDict, total=False):
     adam_eps: float
     actor_adam_eps: float | None
     natural_gradient: bool
+    natural_share: float
     grad_clip: float
     weight_decay: float
     critic_loss: Literal["mse", "huber", "hl-gauss"]

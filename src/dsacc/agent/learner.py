@@ -171,7 +171,7 @@ class Learner:
                 q1_SA, q2_SA = self.critics(observation)
         q_BA = neutral(combine_critics(q1_SA, q2_SA, c.critics).detach()[:states], mask)
         mask_SA = mask if mask is None or augmented is None else torch.cat((mask, mask[: len(augmented)]))
-        softmax = natural_softmax if c.natural_gradient else policy_of
+        softmax = partial(natural_softmax, share=c.natural_share) if c.natural_gradient else policy_of
         pi_SA, log_pi_SA = softmax(self.actor(shown, features[0]), mask_SA)
         require_finite(q_BA.sum(), "Q")
         pi_BA = pi_SA.detach()[:states]

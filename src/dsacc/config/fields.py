@@ -140,6 +140,9 @@ class Fields:
     natural_gradient: bool = o.optimiser(
         False, "train the actor by the natural gradient: a policy that is certain of an action can still unlearn it"
     )
+    natural_share: float = o.optimiser(
+        1.0, "how much of its gradient is the natural one; the rest is the ordinary one", above=0.0, high=1.0
+    )
     grad_clip: float = o.optimiser(
         0.0, "largest norm of the gradient of a network, or of the temperature; 0 is off", low=0.0
     )

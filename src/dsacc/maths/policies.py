@@ -65,7 +65,7 @@ def variance_constrained(q_BA: Tensor, lam: Number, mu: Number, alpha: Number, m
     return _softmax_at(alpha, q64_BA - column(lam, q64_BA) * deviation_BA, mask).to(q_BA.dtype)
 
 
-def natural_softmax(logits_BA: Tensor, mask: Mask = None) -> tuple[Tensor, Tensor]:
+def natural_softmax(logits_BA: Tensor, mask: Mask = None, share: float = 1.0) -> tuple[Tensor, Tensor]:
     """As `policy_of`, with the natural gradient. [B, A] -> [B, A], [B, A].
 
     The ordinary gradient of a loss J(pi) in the logits is F dJ/dpi. F = diag(pi) - pi pi^T is the softmax's Jacobian
@@ -75,12 +75,16 @@ def natural_softmax(logits_BA: Tensor, mask: Mask = None) -> tuple[Tensor, Tenso
     logits approach Q / alpha at the same rate everywhere. Here pi carries that gradient and log pi is a constant. The
     gradient of log pi would only add a constant to dJ/dpi, in the actor's loss and in the entropy, because sum_a pi
     is 1.
+
+    With a `share` s below 1 the gradient is s times this one and 1 - s times the ordinary one. An action then counts
+    by about (1 - s) pi + s: by how probable it is, and by a little even where the policy has given it up.
     """
     pi_BA, log_pi_BA = policy_of(logits_BA.detach(), mask)
     centred_BA = logits_BA - allowed_mean(logits_BA, mask)
     if mask is not None:
         centred_BA = centred_BA.masked_fill(~mask, 0.0)
-    return pi_BA + (centred_BA - centred_BA.detach()), log_pi_BA
+    carrier_BA = centred_BA if share == 1 else share * centred_BA + (1 - share) * policy_of(logits_BA, mask)[0]
+    return pi_BA + (carrier_BA - carrier_BA.detach()), log_pi_BA
 
 
 def entropy(pi_BA: Tensor) -> Tensor:
