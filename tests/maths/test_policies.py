@@ -217,10 +217,12 @@ def test_a_large_offset_costs_the_mean_form_no_digits_in_float32() -> None:
     torch.testing.assert_close(mean_constrained(q + 2.0**20, 0.3, 0.5), mean_constrained(q, 0.3, 0.5))
 
 
-def actor_gradient(logits: torch.Tensor, q: torch.Tensor, alpha: float, natural: bool) -> torch.Tensor:
+def actor_gradient(
+    logits: torch.Tensor, q: torch.Tensor, alpha: float, natural: bool, share: float = 1.0
+) -> torch.Tensor:
     logits = logits.clone().requires_grad_()
     if natural:
-        pi, log_pi = natural_softmax(logits)
+        pi, log_pi = natural_softmax(logits, share=share)
     else:
         log_pi = torch.log_softmax(logits, dim=-1)
         pi = log_pi.exp()
@@ -240,12 +242,22 @@ def test_natural_softmax_is_softmax_to_the_bit_with_the_fisher_matrix_divided_ou
     torch.testing.assert_close(actor_gradient(logits.detach(), q, 0.3, natural=True), wanted.detach())
 
 
-def test_a_policy_certain_of_a_wrong_action_unlearns_it_by_the_natural_gradient_alone() -> None:
+def test_a_share_of_the_natural_gradient_goes_with_the_rest_of_the_ordinary_one() -> None:
+    generator = torch.Generator().manual_seed(1)
+    logits, q = (torch.randn(3, 5, generator=generator, dtype=torch.float64) for _ in range(2))
+    plain, natural = (actor_gradient(logits, q, 0.3, natural=which) for which in (False, True))
+    mixed = actor_gradient(logits, q, 0.3, natural=True, share=0.25)
+    torch.testing.assert_close(mixed, 0.75 * plain + 0.25 * natural)
+    assert torch.equal(natural_softmax(logits, share=0.25)[0], torch.log_softmax(logits, dim=-1).exp())
+
+
+@pytest.mark.parametrize("share", [1.0, 0.02])
+def test_a_policy_certain_of_a_wrong_action_unlearns_it_by_the_natural_gradient_alone(share: float) -> None:
     """Also where the others' probabilities are zero in float32; the plain gradient is zero there."""
     q, alpha = torch.tensor([[0.0, 0.1, 0.2]]), 0.1
     start = torch.tensor([[200.0, 0.0, 0.0]])
     assert actor_gradient(start, q, alpha, natural=False).abs().max() == 0
     logits = start
-    for _ in range(200):
-        logits = logits - actor_gradient(logits, q, alpha, natural=True)
+    for _ in range(round(300 / share)):
+        logits = logits - actor_gradient(logits, q, alpha, natural=True, share=share)
     torch.testing.assert_close(torch.softmax(logits, dim=-1), boltzmann(q, alpha))
