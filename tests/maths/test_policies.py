@@ -251,13 +251,13 @@ def test_a_share_of_the_natural_gradient_goes_with_the_rest_of_the_ordinary_one(
     assert torch.equal(natural_softmax(logits, share=0.25)[0], torch.log_softmax(logits, dim=-1).exp())
 
 
-@pytest.mark.parametrize("share", [1.0, 0.02])
+@pytest.mark.parametrize("share", [1.0, 0.1])
 def test_a_policy_certain_of_a_wrong_action_unlearns_it_by_the_natural_gradient_alone(share: float) -> None:
     """Also where the others' probabilities are zero in float32; the plain gradient is zero there."""
     q, alpha = torch.tensor([[0.0, 0.1, 0.2]]), 0.1
     start = torch.tensor([[200.0, 0.0, 0.0]])
     assert actor_gradient(start, q, alpha, natural=False).abs().max() == 0
     logits = start
-    for _ in range(round(300 / share)):
+    for _ in range(round(200 / share)):
         logits = logits - actor_gradient(logits, q, alpha, natural=True, share=share)
     torch.testing.assert_close(torch.softmax(logits, dim=-1), boltzmann(q, alpha))
