@@ -78,6 +78,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "n_step_final": 3,
         "anneal_start": 18_000,
         "anneal_end": 58_000,
+        "natural_gradient": True,
+        "natural_share": 0.02,
         "alpha": 0.0033,
         "alpha_final": 0.00067,
         "alpha_scale": "range",
