@@ -69,8 +69,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "log_every": 1_000,
     },
     # Pixels from little data: one shared encoder, two small updates per step, returns over ten steps that become
-    # shorter, critics without the entropy bonus, and a small temperature in proportion to the values. The policy becomes
-    # certain by itself as the values of actions move apart. docs/studies/recipe.md says how it was chosen.
+    # shorter, critics without the entropy bonus, and a small temperature in proportion to the values. The policy
+    # becomes certain by itself as the values of actions move apart. docs/studies/recipe.md says how it was chosen.
     "efficient": {
         **_EFFICIENT_1,
         "updates": 2,
