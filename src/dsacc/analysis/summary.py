@@ -48,7 +48,7 @@ class Line:
     condition: Condition | None
     agent: str
     iqm: Estimate | None = None
-    improvement: Estimate | None = None  # probability of improvement over the baseline
+    improvement: Estimate | None = None  # probability of improvement over what it is compared with, `Summary.against`
     gap: Estimate | None = None  # clean - shifted
     retention: Estimate | None = None
     exposure: str = ""  # what the agent met of the shift before
@@ -144,11 +144,28 @@ class Summary:
             exposure=self.results.exposure([condition], agent),
         )
 
+    def against(self, agent: str) -> str:
+        """The agent that this one is compared with: the baseline, and for a hardened agent the baseline hardened in the
+        same way, if both have played a game. What hardening gives is no difference between agents."""
+        (teacher, how), first = split_name(agent), self.baseline
+        if not how or first in (teacher, agent) or split_name(first)[1]:
+            return first
+        played = {(a, game) for _, a, game in self.results.scores}
+        return first + how if any({(agent, g), (first + how, g)} <= played for g in self.results.games) else first
+
+    def opponents(self, name: Callable[[str], str] = str) -> str:
+        """What agents are compared with, in words: `dsac`, or `dsac (hardened agents: dsac, hardened)`."""
+        found = dict.fromkeys(self.against(agent) for agent in self.results.agents)
+        alike = [name(agent) for agent in found if agent != self.baseline]
+        return name(self.baseline) + (f" (hardened agents: {'; '.join(alike)})" if alike else "")
+
     def improvement(self, agent: str, conditions: Sequence[Condition]) -> Estimate | None:
-        """Probability of improvement over the baseline, over all games that both played under all these conditions."""
+        """Probability of improvement over what it is compared with, over all games that both played under all these
+        conditions."""
         if agent == self.baseline:
             return None
-        found = [[self.results.paired(conditions, a, g) for a in (agent, self.baseline)] for g in self.results.games]
+        two = (agent, self.against(agent))
+        found = [[self.results.paired(conditions, a, g) for a in two] for g in self.results.games]
         both = [(x, y) for x, y in found if len(x) and len(y)]
         xs, ys = ([pair[i] for pair in both] for i in (0, 1))
         return st.probability_of_improvement(xs, ys, self._rng()) if both else None

@@ -149,7 +149,7 @@ def _sums(
             sums[agent, game] = float(overall([scores.mean for scores in met if scores]))
     cells = {}
     for (agent, game), total in sums.items():
-        baseline = sums.get((summary.baseline, game))
+        baseline = sums.get((summary.against(agent), game))
         gain = None if agent == summary.baseline or baseline is None else relative_gain(total, baseline)
         text = _number(total, digits[game]) + ("" if gain is None else f" ({round(100 * gain):+d} %)")
         cells[agent, game] = Cell(text, total)
@@ -167,7 +167,7 @@ def score_notes(results: Results, summary: Summary) -> list[str]:
     else:
         notes = [f"{played}; {seeds}; with one seed, between its episodes." if 1 in counts else f"{played}; {seeds}."]
     if _overall_conditions(results):
-        gain = f", and its relative gain over {summary.baseline}" if len(results.agents) > 1 else ""
+        gain = f", and its relative gain over {summary.opponents()}" if len(results.agents) > 1 else ""
         notes.append(f"Overall is the sum of the conditions' raw scores, as in the paper{gain}.")
     if summary.no_skill:
         notes.append(f"{NO_SKILL} no skill: the clean score is not shown to beat a random player's.")
@@ -216,7 +216,7 @@ def _key(summary: Summary, shown: Sequence[int]) -> list[str]:
     met = summary.results.exposures(summary.baseline)
     meaning = {
         2: "IQM: interquartile mean of all runs",
-        3: f"P(> {summary.baseline}): probability that a run beats a run of {summary.baseline}"
+        3: f"P(> {summary.baseline}): probability that a run beats a run of {summary.opponents()}"
         + (f" ({met})" if met else ""),
         4: "gap: clean score minus shifted score, same seed",
         5: f"kept: % of the score above random that is kept{but}",

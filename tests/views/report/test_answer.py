@@ -54,7 +54,7 @@ def text_of(page):
 
 def test_one_agent_is_answered_with_its_probability():
     made = {"dsac-m": claimed("dsac-m", clean="hint: worse", snow="not decided", together="not decided")}
-    assert sentence(made, "dsac") == (
+    assert sentence(made, "DSAC") == (
         "Not decided whether DSAC-M is better or worse than DSAC, over all conditions together: "
         "a run of DSAC-M beats a run of DSAC with probability 0.50 (0.20 to 0.90), over 3 games."
     )
@@ -64,7 +64,7 @@ def test_one_agent_is_answered_with_its_probability():
 def test_several_agents_are_counted_by_their_verdict_over_all_conditions():
     kinds = ["hint: worse"] * 3 + ["not decided"] * 2
     made = {f"x{i}": claimed(f"x{i}", clean="not decided", rain=k, together=k) for i, k in enumerate(kinds)}
-    assert sentence(made, "dsac") == (
+    assert sentence(made, "DSAC") == (
         "No agent is shown to be better than DSAC, over all conditions together: "
         "not decided for x3 and x4; a hint that 3 of 5 agents are worse."
     )
@@ -72,7 +72,7 @@ def test_several_agents_are_counted_by_their_verdict_over_all_conditions():
         "One agent and one condition at a time, 10 comparisons: “hint: worse” in 3 (rain), “not decided” in 7."
     )
     made["x4"] = claimed("x4", clean="better", rain="better", together="better")
-    assert sentence(made, "dsac").startswith("Against DSAC, over all conditions together: x4 is better; not decided")
+    assert sentence(made, "DSAC").startswith("Against DSAC, over all conditions together: x4 is better; not decided")
 
 
 def test_no_sentence_is_without_a_verdict_that_the_table_has():
@@ -81,7 +81,7 @@ def test_no_sentence_is_without_a_verdict_that_the_table_has():
         "x": claimed("x", clean="not decided", snow="not decided", together="hint: worse"),
         "y": claimed("y", clean="hint: better", snow="not decided", together="not decided"),
     }
-    for said, found in zip(headlines(made, "dsac"), made.values(), strict=True):
+    for said, found in zip(headlines(made), made.values(), strict=True):
         for word in {c.word for c in found}:
             part = next(p for p in re.split(r"; (?=not|a hint)", said.partition(": ")[2]) if p.startswith(TEXTS[word]))
             assert all(c.condition in part for c in found if c.word == word)

@@ -10,9 +10,11 @@ from helpers.browser import Browser, find_chromium
 from helpers.quick_pictures import quick_pictures  # noqa: F401 - used by every test here
 from helpers.studies import synthetic_study
 
+from dsacc.analysis.names import display_name
 from dsacc.analysis.results import collect
 from dsacc.analysis.rows import Row
 from dsacc.analysis.summary import Summary
+from dsacc.analysis.tables import summary_table
 from dsacc.play.store import RowStore
 from dsacc.views.report import write_report
 from dsacc.views.report.series import check_curves
@@ -21,14 +23,17 @@ from dsacc.views.report.verdict import claims, disagreements, headlines, kept, l
 
 SHIFTS = ("id", "snow", "rain", "fog")
 STUDENT, NEAR, FOG = "dsac-m, hardened", "dsac-m, hardened (near)", "dsac-m, hardened (fog light)"
+TWIN = "dsac, hardened"
 SCORES = {  # in Breakout a random player has 1.7; above that DSAC-M has 14.4 clean
     "dsac": (13.22, 3.14, 3.14, 3.14),
     "dsac-m": (16.1, 4.58, 4.58, 4.58),
+    TWIN: (16.1, 14.66, 14.66, 14.66),
     STUDENT: (14.66, 8.9, 11.78, 13.22),
     NEAR: (16.1, 13.22, 14.66, 16.1),
     FOG: (16.1, 4.58, 6.02, 16.1),
 }
-MET = {STUDENT: ("unseen",) * 3, NEAR: ("near",) * 3, FOG: ("unseen", "unseen", "trained on")}
+AGENTS = [agent for agent in SCORES if agent != TWIN]
+MET = {TWIN: ("unseen",) * 3, STUDENT: ("unseen",) * 3, NEAR: ("near",) * 3, FOG: ("unseen", "unseen", "trained on")}
 
 
 def rows_of(*agents, seeds=3, policies=("greedy",), severities=("paper",)):
@@ -56,7 +61,7 @@ def judged(rows, baseline=None):
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
-    rows = rows_of(*SCORES, policies=("greedy", "sampled"))
+    rows = rows_of(*AGENTS, policies=("greedy", "sampled"))
     (folder / "results.json").write_text(json.dumps(rows))
     return write_report(folder)
 
@@ -64,9 +69,37 @@ def page(tmp_path_factory):
 # --- sentences ---
 
 
+def test_a_hardened_agent_is_compared_with_the_baseline_hardened_alike():
+    """Alone it would be compared with DSAC as it was, and hardening would count as a gain of the constraint."""
+    _, alone, made = judged(rows_of("dsac", "dsac-m", STUDENT))
+    assert (alone.against(STUDENT), alone.opponents()) == ("dsac", "dsac")
+    assert {c.condition: c.word for c in made[STUDENT]}["fog"] == "hint: better"
+
+    results, summary, made = judged(rows_of("dsac", "dsac-m", TWIN, STUDENT, NEAR))
+    assert {agent: summary.against(agent) for agent in results.agents} == {
+        "dsac": "dsac", TWIN: "dsac", "dsac-m": "dsac", STUDENT: TWIN, NEAR: "dsac",
+    }  # fmt: skip
+    assert {c.against for c in made[STUDENT]} == {TWIN}
+    assert {c.condition: c.word for c in made[STUDENT]}["fog"] == "hint: worse"
+    assert "a run of DSAC-M, hardened beats a run of DSAC, hardened with probability" in made[STUDENT][3].sentence
+    said = headlines(made)
+    assert any(line.startswith("DSAC-M, hardened against DSAC, hardened: ") for line in said)
+    assert any(line.startswith("DSAC, hardened against DSAC: ") for line in said)
+    assert summary.opponents(display_name) == "DSAC (hardened agents: DSAC, hardened)"
+    (note,) = [note for note in summary_table(results, summary).notes if note.startswith("IQM")]
+    assert "a run beats a run of dsac (hardened agents: dsac, hardened)" in note
+
+
+def test_a_baseline_that_is_hardened_itself_is_what_all_are_compared_with():
+    _, summary, _ = judged(rows_of("dsac", "dsac-m", TWIN, STUDENT), baseline=TWIN)
+    assert {agent: summary.against(agent) for agent in ("dsac", "dsac-m", STUDENT)} == dict.fromkeys(
+        ("dsac", "dsac-m", STUDENT), TWIN
+    )
+
+
 def test_a_headline_groups_conditions_by_what_the_agent_met():
-    _, _, made = judged(rows_of(*SCORES))
-    said = dict(zip(made, headlines(made, "dsac"), strict=True))
+    _, _, made = judged(rows_of(*AGENTS))
+    said = dict(zip(made, headlines(made), strict=True))
     better = "against DSAC: a hint that it is better"
     assert said["dsac-m"] == f"DSAC-M {better} (clean, snow, rain and fog; all together)."
     assert said[STUDENT] == f"DSAC-M, hardened {better} (clean; unseen: snow, rain and fog; all together)."
@@ -75,7 +108,7 @@ def test_a_headline_groups_conditions_by_what_the_agent_met():
 
 
 def test_what_is_kept_is_said_with_the_word_and_of_whose_score_it_is():
-    results, summary, _ = judged(rows_of(*SCORES))
+    results, summary, _ = judged(rows_of(*AGENTS))
     of = "keeps, of what DSAC-M scored above random before hardening:"
     assert kept(results, summary) == [
         f"DSAC-M, hardened {of} 90 % clean; 50 % in snow, 70 % in rain and 80 % in fog (unseen).",
@@ -103,7 +136,7 @@ def test_without_a_scale_the_words_are_said_alone():
 
 
 def test_every_comparison_under_a_shift_ends_with_the_word_of_both_sides():
-    _, _, made = judged(rows_of(*SCORES))
+    _, _, made = judged(rows_of(*AGENTS))
     for agent, found in made.items():
         for claim, word in zip(found, ("", *MET.get(agent, ("",) * 3)), strict=False):
             assert claim.exposure == word
@@ -116,7 +149,7 @@ def test_every_comparison_under_a_shift_ends_with_the_word_of_both_sides():
 
 
 def test_what_was_trained_on_is_among_the_limits():
-    results, summary, _ = judged(rows_of(*SCORES))
+    results, summary, _ = judged(rows_of(*AGENTS))
     (said,) = (note for note in limits(results, summary, [], False) if "hardened" in note)
     about = "its scores there say nothing about shifts that it has not met"
     assert said == f"DSAC-M, hardened (fog light) was trained on fog: {about}."

@@ -95,7 +95,7 @@ def test_claims_come_from_the_statistics():
     assert [c.estimate for c in found["dsac-m"]] == [
         line.improvement for line in summary.lines if line.agent == "dsac-m"
     ]
-    assert headline("dsac-m", "dsac", found["dsac-m"]) == (
+    assert headline("dsac-m", found["dsac-m"]) == (
         "DSAC-M against DSAC: a hint that it is better (clean and snow; all together)."
     )
 
@@ -140,7 +140,7 @@ def test_many_undecided_agents_share_a_sentence_and_luck_is_spoken_of():
         return judge(agent, "dsac", "clean", Estimate(0.7, low, 0.9, 5), 1, True)
 
     found = {f"dsac-m, {i}": [claim(f"dsac-m, {i}", 0.55 if i == 1 else 0.2)] * 3 for i in range(4)}
-    assert headlines(found, "dsac") == [
+    assert headlines(found) == [
         "DSAC-M, 1 against DSAC: a hint that it is better (clean, clean and clean).",
         "Not decided under any condition, nor over all of them together, against DSAC: "
         "DSAC-M, 0; DSAC-M, 2; DSAC-M, 3.",

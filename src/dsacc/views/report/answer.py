@@ -49,10 +49,10 @@ def answer(results: Results, summary: Summary, made: Claims, styles: Styles, key
     compared = any(c.estimate and c.estimate.low is not None for claims in made.values() for c in claims)
     sure = how_sure(seed_counts(results), compared)
     if compared:
-        against = display_name(summary.baseline)
+        against = summary.opponents(display_name)
         rows, title = _rows(made, against)
         figure = improvement_figure(f"improvement-{key}", title, rows, exposure_note(results))
-        return Answer(sentence(made, summary.baseline), detail(made), sure, figure, legend=False)
+        return Answer(sentence(made, against), detail(made), sure, figure, legend=False)
     title = "Score under each condition" if len(results.conditions) > 1 else "Score"
     figure = score_figure(f"answer-{key}", title, results, summary, styles)
     first, *others = [*kept(results, summary), *_without_verdict(results, summary, made)]
@@ -64,14 +64,14 @@ def overall(claims: Sequence[Claim]) -> Claim:
     return next((c for c in claims if c.condition == WORDS[None]), claims[-1])
 
 
-def sentence(made: Claims, baseline: str) -> str:
+def sentence(made: Claims, against: str) -> str:
     """`No agent is shown to be better than DSAC, over all conditions together: not decided for all 13 agents.` With one
     agent to compare it also has the probability."""
-    y, claims = display_name(baseline), {agent: overall(found) for agent, found in made.items()}
+    claims = {agent: overall(found) for agent, found in made.items()}
     together = ", over all conditions together" if any(len(found) > 1 for found in made.values()) else ""
     if len(claims) == 1:
         ((agent, claim),) = claims.items()
-        x, e = display_name(agent), claim.estimate
+        x, y, e = display_name(agent), display_name(claim.against), claim.estimate
         leads = {"not decided": f"Not decided whether {x} is better or worse than {y}"}
         leads |= {side: f"{x} is {side} than {y}" for side in ("better", "worse")}
         leads |= {f"hint: {side}": f"A hint that {x} is {side} than {y}" for side in ("better", "worse")}
@@ -83,7 +83,7 @@ def sentence(made: Claims, baseline: str) -> str:
         groups.setdefault(claim.word, []).append(agent)
     parts = [_phrase(word, groups[word], len(claims)) for word in PHRASES if word in groups]
     shown = "better" in groups or "hint: better" in groups
-    lead = f"Against {y}" if shown else f"No agent is shown to be better than {y}"
+    lead = f"Against {against}" if shown else f"No agent is shown to be better than {against}"
     return f"{lead}{together}: {'; '.join(parts)}."
 
 
@@ -153,7 +153,7 @@ def _rows(made: Claims, baseline: str) -> tuple[list[tuple[str, Claim]], str]:
 def _without_verdict(results: Results, summary: Summary, made: Claims) -> list[str]:
     """What can be said where nothing can be compared with an interval: who scored higher how often, or what one agent
     keeps of its score."""
-    baseline = display_name(summary.baseline)
+    baseline = summary.opponents(display_name)
     if not made:
         return [*_shares(results, summary), f"There is one agent, {baseline}, and nothing to compare it with."]
     claims = [overall(found) for found in made.values()]

@@ -40,11 +40,11 @@ def verdict_table(claims: Sequence[tuple[str, Claim]]) -> Table:
         e = c.estimate
         figures = [e.value, e.low, e.high] if e and e.low is not None else [None] * 3
         cells = [Cell() if x is None else Cell(f"{x:.3f}", x) for x in figures]
-        names = [policy, c.condition, display_name(c.agent), *([c.exposure] if met else [])]
+        names = [policy, c.condition, display_name(c.agent), display_name(c.against), *([c.exposure] if met else [])]
         lines.append([*map(Cell, names), *cells, Cell(c.word), Cell(c.sentence)])
-    names = ["actions", "condition", "agent", *([EXPOSURE] if met else [])]
+    names = ["actions", "condition", "agent", "against", *([EXPOSURE] if met else [])]
     header = [*names, "P", "low", "high", "verdict", "in words"]
-    title = "Probability that a run beats a run of the baseline, with its 95 % interval"
+    title = "Probability that a run of the agent beats a run of the one it is compared with, with its 95 % interval"
     return Table(title, header, lines, len(names), [NOTE] if met else [])
 
 

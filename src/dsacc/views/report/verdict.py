@@ -14,7 +14,7 @@ less than another. What a hardened agent met of a shift before (unseen, near, tr
 under that shift.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dsacc.analysis.exposure import grouped
@@ -47,6 +47,7 @@ class Claim:
 
     condition: str
     agent: str
+    against: str  # the agent that it is compared with
     word: str  # one of TEXTS
     sentence: str
     estimate: Estimate | None
@@ -56,12 +57,12 @@ class Claim:
 
 
 def judge(
-    agent: str, baseline: str, condition: str, estimate: Estimate | None, games: int, skill: bool, pairs: int = 0
+    agent: str, against: str, condition: str, estimate: Estimate | None, games: int, skill: bool, pairs: int = 0
 ) -> Claim:
     """The rules above, for one agent under one condition. `skill` is False only where neither of the two has any.
     `pairs` is the number of tests in which one run stood against one run; 0 where some game has several runs."""
-    word, sentence = _judged(display_name(agent), display_name(baseline), estimate, games, skill, pairs)
-    return Claim(condition, agent, word, sentence, estimate, games=games, pairs=pairs)
+    word, sentence = _judged(display_name(agent), display_name(against), estimate, games, skill, pairs)
+    return Claim(condition, agent, against, word, sentence, estimate, games=games, pairs=pairs)
 
 
 def _judged(x: str, y: str, estimate: Estimate | None, games: int, skill: bool, pairs: int) -> tuple[str, str]:
@@ -106,7 +107,8 @@ def _won(p: float, games: int, pairs: int, x: str, y: str) -> str:
 
 
 def claims(results: Results, summary: Summary) -> dict[str, list[Claim]]:
-    """For each agent except the baseline: one claim per condition, and one over all of them where there are several."""
+    """For each agent except the baseline: one claim per condition, and one over all of them where there are several.
+    `Summary.against` says what it is compared with."""
     asked = [*results.conditions, *([None] if len(results.conditions) > 1 else [])]
     found: dict[str, list[Claim]] = {}
     for agent in results.agents:
@@ -117,12 +119,12 @@ def claims(results: Results, summary: Summary) -> dict[str, list[Claim]]:
             met = results.conditions if condition is None else [condition]
             lines = [line for line in summary.lines if (line.condition, line.agent) == (condition, agent)]
             estimate = lines[0].improvement if lines else None
-            two = (agent, summary.baseline)
+            two = (agent, summary.against(agent))
             both = [g for g in results.games if all(len(results.paired(met, a, g)) for a in two)]
             skill = [summary.skill(a, g) is not False for a in two for g in both]
             single = all(len(results.paired(met, a, g)) == 1 for a in two for g in both)
             pairs = len(both) * len(met) if single else 0
-            claim = judge(agent, summary.baseline, name, estimate, len(both), any(skill) or not both, pairs)
+            claim = judge(*two, name, estimate, len(both), any(skill) or not both, pairs)
             known = [f"For {display_name(a)}: {words}." for a in two if (words := results.exposures(a, met))]
             sentence = " ".join([claim.sentence, *known])
             claim = replace(claim, sentence=sentence, exposure=results.exposure(met, agent))
@@ -134,13 +136,13 @@ def said(results: Results, condition: Condition) -> str:
     return WORDS["id"] if condition.clean else results.name(condition)
 
 
-def headline(agent: str, baseline: str, made: Iterable[Claim]) -> str:
+def headline(agent: str, made: Sequence[Claim]) -> str:
     """One sentence about an agent: which verdict under which conditions, and over all of them together."""
     groups: dict[str, list[Claim]] = {}
     for claim in made:
         groups.setdefault(claim.word, []).append(claim)
     parts = [f"{TEXTS[word]} ({conditions_of(groups[word])})" for word in TEXTS if word in groups]
-    return f"{display_name(agent)} against {display_name(baseline)}: {'; '.join(parts)}."
+    return f"{display_name(agent)} against {display_name(made[0].against)}: {'; '.join(parts)}."
 
 
 def conditions_of(claims: Sequence[Claim]) -> str:
@@ -177,17 +179,19 @@ def _shares(results: Results, lines: Sequence[Line], word: str) -> str:
     return f"{text} ({word})" if word else text
 
 
-def headlines(made: Mapping[str, Sequence[Claim]], baseline: str) -> list[str]:
-    """One sentence per agent. Three or more agents that are not decided anywhere share one sentence, after the
-    others."""
-    undecided = [agent for agent, cs in made.items() if {c.word for c in cs} == {"not decided"}]
-    if len(undecided) < 3:
-        undecided = []
-    lines = [headline(agent, baseline, cs) for agent, cs in made.items() if agent not in undecided]
-    if undecided:
-        names = "; ".join(map(display_name, undecided))
-        where = "under any condition, nor over all of them together"
-        lines.append(f"Not decided {where}, against {display_name(baseline)}: {names}.")
+def headlines(made: Mapping[str, Sequence[Claim]]) -> list[str]:
+    """One sentence per agent. Three or more agents that are not decided anywhere, against the same agent, share one
+    sentence, after the others."""
+    groups: dict[str, list[str]] = {}
+    for agent, cs in made.items():
+        if {c.word for c in cs} == {"not decided"}:
+            groups.setdefault(cs[0].against, []).append(agent)
+    undecided = {against: agents for against, agents in groups.items() if len(agents) >= 3}
+    together = {agent for agents in undecided.values() for agent in agents}
+    lines = [headline(agent, cs) for agent, cs in made.items() if agent not in together]
+    where = "under any condition, nor over all of them together"
+    for against, agents in undecided.items():
+        lines.append(f"Not decided {where}, against {display_name(against)}: {'; '.join(map(display_name, agents))}.")
     return lines
 
 

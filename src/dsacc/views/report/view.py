@@ -73,14 +73,14 @@ def make_view(
     paper = any((g, "id", a) in paper_table() for g in results.games for a in results.agents)
     noted = [note for note in summary.notes if note != interval_note(1)]  # the line on how sure it is says that
     limits = [*verdict.limits(results, summary, steps, paper), *verdict.by_luck(made), *noted]
-    key, baseline, met = f"p{i}", display_name(summary.baseline), results.exposures(summary.baseline)
+    key, baseline, met = f"p{i}", summary.opponents(display_name), results.exposures(summary.baseline)
     baseline = f"{baseline} ({met})" if met else baseline
     over, by_severity = summary_table(results, summary), severity_table(results, summary)
     return View(
         policy=results.policy,
         key=key,
         answer=(found := answer(results, summary, made, styles, key)),
-        headlines=verdict.headlines(made, summary.baseline),
+        headlines=verdict.headlines(made),
         kept=verdict.kept(results, summary),
         claims=made,
         limits=list(dict.fromkeys(limits)),
