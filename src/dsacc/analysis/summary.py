@@ -154,10 +154,10 @@ class Summary:
         return first + how if any({(agent, g), (first + how, g)} <= played for g in self.results.games) else first
 
     def opponents(self, name: Callable[[str], str] = str) -> str:
-        """What agents are compared with, in words: `dsac`, or `dsac (hardened agents: dsac, hardened)`."""
+        """What agents are compared with, in words: `dsac`, or `dsac (other hardened agents: dsac, hardened)`."""
         found = dict.fromkeys(self.against(agent) for agent in self.results.agents)
         alike = [name(agent) for agent in found if agent != self.baseline]
-        return name(self.baseline) + (f" (hardened agents: {'; '.join(alike)})" if alike else "")
+        return name(self.baseline) + (f" (other hardened agents: {'; '.join(alike)})" if alike else "")
 
     def improvement(self, agent: str, conditions: Sequence[Condition]) -> Estimate | None:
         """Probability of improvement over what it is compared with, over all games that both played under all these

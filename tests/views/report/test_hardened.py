@@ -85,9 +85,9 @@ def test_a_hardened_agent_is_compared_with_the_baseline_hardened_alike():
     said = headlines(made)
     assert any(line.startswith("DSAC-M, hardened against DSAC, hardened: ") for line in said)
     assert any(line.startswith("DSAC, hardened against DSAC: ") for line in said)
-    assert summary.opponents(display_name) == "DSAC (hardened agents: DSAC, hardened)"
+    assert summary.opponents(display_name) == "DSAC (other hardened agents: DSAC, hardened)"
     (note,) = [note for note in summary_table(results, summary).notes if note.startswith("IQM")]
-    assert "a run beats a run of dsac (hardened agents: dsac, hardened)" in note
+    assert "a run beats a run of dsac (other hardened agents: dsac, hardened)" in note
 
 
 def test_a_baseline_that_is_hardened_itself_is_what_all_are_compared_with():
