@@ -8,7 +8,7 @@ import pytest
 from helpers.extras import minatar
 
 from dsacc.cli import main
-from dsacc.config import AGENTS, make_config
+from dsacc.config import AGENTS, PRESETS, make_config
 from dsacc.dsac import DSAC
 from dsacc.errors import ConfigError, RunError
 from dsacc.experiments.grids import Overrides, builtin_names, load_plan
@@ -272,11 +272,13 @@ def test_a_plan_is_read_as_it_was_written(tmp_path):
 
 
 def test_a_plan_from_before_its_preset_changed_keeps_its_settings_and_names(tmp_path, monkeypatch):
-    """The rows of recipe-long were committed when `efficient` was what `efficient-1` is now."""
+    """The rows of recipe-long were committed when `efficient` was what `efficient-1` always is."""
+    monkeypatch.setitem(PRESETS, "efficient", {**PRESETS["efficient-1"], "batch_size": 8})
     with tarfile.open(ROWS / "recipe-long.tar.gz") as packed:
         packed.extractall(tmp_path, filter="data")
     plan = read_plan(tmp_path / "recipe-long")
     assert plan.runs[0].label == "efficient"
+    assert plan.runs[0].preset == "efficient-1"
     assert plan.runs[0].config == make_config("efficient-1", env="Breakout", constraint="mean")
     assert (tmp_path / "recipe-long" / "runs" / plan.runs[0].name / "metrics.jsonl").exists()
     assert why_not_grown(plan, load_plan("recipe-long")) is None  # the same command goes on

@@ -31,7 +31,7 @@ class Fields:
     batch_size: int = o.collecting(64, "states per minibatch", low=1)
     n_step: int = o.collecting(10, "rewards summed before bootstrapping, in agent steps", low=1, high=1_000)
     gamma: float = o.collecting(0.99, "discount per agent step", low=0.0, high=1.0)
-    n_step_final: int | None = o.collecting(
+    n_step_final: int | None = o.candidate(
         None, "n_step changes to this in the course of the run (see anneal_start); none keeps it", low=1, high=1_000
     )
     gamma_final: float | None = o.candidate(
@@ -42,11 +42,11 @@ class Fields:
         "learning_rate changes to this at the same time, and other step sizes by the same factor; none keeps them",
         above=0.0,
     )
-    anneal_start: int = o.collecting(
+    anneal_start: int = o.candidate(
         0, "agent steps after the random ones, or after a reset, at which these begin to change", low=0
     )
-    anneal_end: int = o.collecting(10_000, "and at which they have changed", low=1)
-    anneal_shape: Literal["exponential", "linear"] = o.collecting(
+    anneal_end: int = o.candidate(10_000, "and at which they have changed", low=1)
+    anneal_shape: Literal["exponential", "linear"] = o.candidate(
         "exponential",
         "n_step, alpha, learning rates and the horizon 1 / (1 - gamma) change by equal factors; or they and gamma by "
         "equal steps",
@@ -137,11 +137,14 @@ class Fields:
         "Adam's epsilon for the actor and the temperature, whose gradients are small; none takes adam_eps",
         above=0.0,
     )
-    natural_gradient: bool = o.optimiser(
+    natural_gradient: bool = o.experimental(
         False, "train the actor by the natural gradient: a policy that is certain of an action can still unlearn it"
     )
-    natural_share: float = o.optimiser(
-        1.0, "how much of its gradient is the natural one; the rest is the ordinary one", above=0.0, high=1.0
+    natural_share: float = o.candidate(
+        1.0,
+        "with natural_gradient: how much of the actor's gradient is the natural one; the rest is the ordinary one",
+        above=0.0,
+        high=1.0,
     )
     grad_clip: float = o.optimiser(
         0.0, "largest norm of the gradient of a network, or of the temperature; 0 is off", low=0.0
@@ -175,14 +178,14 @@ class Fields:
     )
 
     alpha: float | None = o.entropy(None, "fixed temperature; none tunes it to the target entropy", low=0.0)
-    alpha_final: float | None = o.entropy(
+    alpha_final: float | None = o.candidate(
         None, "a fixed temperature changes to this at the same time as n_step; none keeps it", above=0.0
     )
-    alpha_scale: Literal["fixed", "range"] = o.entropy(
+    alpha_scale: Literal["fixed", "range"] = o.candidate(
         "fixed",
         "range multiplies alpha by how far apart the critics' targets are, so that it suits rewards of any size",
     )
-    min_range: float = o.entropy(
+    min_range: float = o.candidate(
         1.0, "the range that alpha is multiplied by is at least this, in units of (clipped) reward", above=0.0
     )
     initial_alpha: float = o.entropy(1.0, "temperature at the start, where it is tuned", above=0.0)

@@ -68,34 +68,20 @@ PRESETS: dict[str, dict[str, Any]] = {
         "critic_entropy": 1.0,
         "log_every": 1_000,
     },
-    # Pixels from little data: one shared encoder, two small updates per step, returns over ten steps that become
-    # shorter, critics without the entropy bonus, and a small temperature in proportion to the values. The policy
-    # becomes certain by itself as the values of actions move apart. docs/studies/recipe.md says how it was chosen.
-    "efficient": {
-        **_EFFICIENT_1,
-        "updates": 2,
-        "batch_size": 16,
-        "n_step_final": 3,
-        "anneal_start": 18_000,
-        "anneal_end": 58_000,
-        "natural_gradient": True,
-        "natural_share": 0.02,
-        "alpha": 0.0033,
-        "alpha_final": 0.00067,
-        "alpha_scale": "range",
-        "min_range": 3.0,
-    },
-    # What `efficient` was before: one update of 32 per step, returns over ten steps, a constant temperature.
+    # Pixels from little data: one shared encoder, several-step returns, critics without the entropy bonus, and a small
+    # fixed temperature: the policy becomes certain by itself as the values of actions move apart.
+    "efficient": _EFFICIENT_1,
+    # The same under a name that keeps it when `efficient` changes. Studies use this one.
     "efficient-1": _EFFICIENT_1,
 }
 
-# Presets whose settings have changed, and the names that keep the earlier ones, the newest first. What was written
-# before a change means one of these.
+# Presets whose settings may change, and the names that keep the earlier ones, the newest first. What was written before
+# a change means one of these.
 EARLIER = {"efficient": ("efficient-1",)}
 
 
 def present_presets() -> dict[str, dict[str, Any]]:
-    """The presets without those that keep earlier settings."""
+    """The presets without the names that keep settings as they were."""
     kept = {name for names in EARLIER.values() for name in names}
     return {name: preset for name, preset in PRESETS.items() if name not in kept}
 
